@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "passes/passes.h"
+
+namespace hemiola {
+namespace {
+
+class DependencyFinder {
+ public:
+  DependencyFinder(Instructions rows, const Layout& layout)
+      : rows_(rows), layout_(layout), writer_(layout.size(), kNone), readers_(layout.size()) {}
+
+  // Rows that `i` conflicts with, of other threadblocks of its rank; of each threadblock the last.
+  const std::vector<uint32_t>& visit(uint32_t i) {
+    found_.clear();
+    const Instruction& row = rows_[i];
+    const OpcodeTraits& t = traits(row.opcode);
+    if (t.reads_source) read(i, layout_.at(row.rank, row.src_buffer, row.src_index));
+    if (t.reads_destination) read(i, layout_.at(row.rank, row.dst_buffer, row.dst_index));
+    if (t.writes_destination) write(i, layout_.at(row.rank, row.dst_buffer, row.dst_index));
+    keep_last_of_each_threadblock();
+    return found_;
+  }
+
+ private:
+  void wait_for(uint32_t i, uint32_t other) {
+    if (other == kNone || other == i || rows_[other].threadblock == rows_[i].threadblock) return;
+    if (found_.empty() || found_.back() != other) found_.push_back(other);
+  }
+
+  void read(uint32_t i, uint32_t chunk) {
+    for (uint32_t k = 0; k < rows_[i].count; ++k) {
+      wait_for(i, writer_[chunk + k]);
+      auto& readers = readers_[chunk + k];
+      if (readers.empty() || readers.back() != i) readers.push_back(i);
+    }
+  }
+
+  void write(uint32_t i, uint32_t chunk) {
+    for (uint32_t k = 0; k < rows_[i].count; ++k) {
+      for (uint32_t reader : readers_[chunk + k]) wait_for(i, reader);
+      wait_for(i, writer_[chunk + k]);
+      readers_[chunk + k].clear();
+      writer_[chunk + k] = i;
+    }
+  }
+
+  void keep_last_of_each_threadblock() {
+    const auto by_block = [&](uint32_t a, uint32_t b) {
+      return std::pair(rows_[a].threadblock, b) < std::pair(rows_[b].threadblock, a);
+    };
+    std::ranges::sort(found_, by_block);
+    const auto same = [&](uint32_t a, uint32_t b) { return rows_[a].threadblock == rows_[b].threadblock; };
+    found_.erase(std::unique(found_.begin(), found_.end(), same), found_.end());
+  }
+
+  Instructions rows_;
+  const Layout& layout_;
+  std::vector<uint32_t> writer_, found_;
+  std::vector<std::vector<uint32_t>> readers_;
+};
+
+}  // namespace
+
+Waits insert_dependencies(Instructions instructions, const Layout& layout) {
+  DependencyFinder finder(instructions, layout);
+  Waits waits;
+  waits.first.reserve(instructions.size() + 1);
+  waits.first.push_back(0);
+  for (uint32_t i = 0; i < instructions.size(); ++i) {
+    const auto& found = finder.visit(i);
+    waits.on.insert(waits.on.end(), found.begin(), found.end());
+    waits.first.push_back(static_cast<uint32_t>(waits.on.size()));
+  }
+  return waits;
+}
+
+}  // namespace hemiola

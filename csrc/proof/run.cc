@@ -1,0 +1,208 @@
+#include <deque>
+#include <queue>
+
+#include "proof/proof.h"
+
+namespace hemiola {
+namespace {
+
+struct Fifo {
+  uint32_t sent = 0, received = 0;  // messages: steps, or chunks when running by chunk
+  std::deque<Values::Id> values;
+};
+
+struct Block {
+  uint32_t step;       // row of the next step
+  uint32_t moved = 0;  // messages of it that are done
+  bool offered = false;  // without slots: its message waits to be taken
+  bool queued = false;
+};
+
+class Runner {
+ public:
+  Runner(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, Memory* memory)
+      : plan_(plan), connections_(connections), slots_(slots), by_chunk_(by_chunk), memory_(memory),
+        fifos_(connections.sender.size()), waiters_(plan.threadblocks.size()) {
+    for (const Threadblock& b : plan.threadblocks) blocks_.push_back({b.first_step});
+    result_.order.reserve(plan.steps.size());
+  }
+
+  RunResult go() {
+    for (uint32_t block = 0; block < blocks_.size(); ++block) wake(block);
+    for (size_t at = 0; at < queue_.size(); ++at) {
+      const uint32_t block = queue_[at];
+      blocks_[block].queued = false;
+      advance(block);
+      if (at > 4096 && at * 2 > queue_.size()) {
+        queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+        at = static_cast<size_t>(-1);
+      }
+    }
+    result_.ended = result_.order.size() == plan_.steps.size();
+    if (!result_.ended) find_cycle();
+    return std::move(result_);
+  }
+
+ private:
+  void wake(uint32_t block) {
+    if (block == kNone || blocks_[block].queued) return;
+    blocks_[block].queued = true;
+    queue_.push_back(block);
+  }
+
+  void advance(uint32_t block) {
+    const uint32_t end = plan_.end_of_block(block);
+    while (blocks_[block].step < end && ready(block)) finish_step(block);
+  }
+
+  // Whether the next step can end now; does as much of it as can be done.
+  bool ready(uint32_t block) {
+    const uint32_t step = blocks_[block].step;
+    if (const Dependency* wait = unmet(block)) {
+      const uint32_t other = plan_.ranks[plan_.threadblocks[block].rank].first_threadblock + wait->threadblock;
+      waiters_[other].emplace(plan_.threadblocks[other].first_step + wait->step, block);
+      return false;
+    }
+    const uint32_t messages = by_chunk_ ? plan_.steps[step].count : 1;
+    while (blocks_[block].moved < messages) {
+      if (!move(block)) return false;
+      ++blocks_[block].moved;
+    }
+    return true;
+  }
+
+  const Dependency* unmet(uint32_t block) const {
+    const uint32_t step = blocks_[block].step;
+    const uint32_t first = plan_.ranks[plan_.threadblocks[block].rank].first_threadblock;
+    for (uint32_t k = plan_.steps[step].first_dependency; k < plan_.end_of_waits(step); ++k) {
+      const Dependency& wait = plan_.dependencies[k];
+      const uint32_t other = first + wait.threadblock;
+      if (blocks_[other].step <= plan_.threadblocks[other].first_step + wait.step) return &wait;
+    }
+    return nullptr;
+  }
+
+  // One message of the next step: in one go where there are slots, otherwise received and then offered.
+  bool move(uint32_t block) {
+    const OpcodeTraits& t = traits(plan_.steps[blocks_[block].step].opcode);
+    Fifo* in = t.receives ? &fifos_[connections_.receiving[block]] : nullptr;
+    Fifo* out = t.sends ? &fifos_[connections_.sending[block]] : nullptr;
+    if (slots_ == 0) return move_without_slots(block, in, out);
+    if (in != nullptr && in->sent == in->received) return false;
+    if (out != nullptr && out->sent - out->received >= slots_) return false;
+    if (in != nullptr) receive(block, *in);
+    if (out != nullptr) send(block, *out);
+    return true;
+  }
+
+  bool move_without_slots(uint32_t block, Fifo* in, Fifo* out) {
+    Block& b = blocks_[block];
+    if (!b.offered) {
+      if (in != nullptr && in->sent == in->received) return false;
+      if (in != nullptr) receive(block, *in);
+      if (out == nullptr) return true;
+      send(block, *out);
+      b.offered = true;
+    }
+    if (out->received < out->sent) return false;
+    b.offered = false;
+    return true;
+  }
+
+  void receive(uint32_t block, Fifo& fifo) {
+    ++fifo.received;
+    wake(connections_.sender[connections_.receiving[block]]);
+  }
+
+  void send(uint32_t block, Fifo& fifo) {
+    ++fifo.sent;
+    wake(connections_.receiver[connections_.sending[block]]);
+  }
+
+  void finish_step(uint32_t block) {
+    Block& b = blocks_[block];
+    if (memory_ != nullptr) compute(block);
+    result_.order.push_back(b.step);
+    ++b.step;
+    b.moved = 0;
+    auto& waiting = waiters_[block];
+    while (!waiting.empty() && waiting.top().first < b.step) {
+      wake(waiting.top().second);
+      waiting.pop();
+    }
+  }
+
+  // What the step does to memory. Values wait in the queue of their connection from the end of the sending
+  // step on, so this needs a run in which every step ends as one (not by chunk, and with slots).
+  void compute(uint32_t block) {
+    const Step& s = plan_.steps[blocks_[block].step];
+    const OpcodeTraits& t = traits(s.opcode);
+    const uint32_t rank = plan_.threadblocks[block].rank;
+    const uint32_t src = t.reads_source ? plan_.source(rank, s) : 0;
+    const uint32_t dst = t.writes_destination ? plan_.destination(rank, s) : 0;
+    auto& chunks = memory_->chunks;
+    for (uint32_t k = 0; k < s.count && s.opcode != Opcode::nop; ++k) {
+      Values::Id value = t.reads_source ? chunks[src + k] : Values::kGarbage;
+      if (t.receives) {
+        auto& arriving = fifos_[connections_.receiving[block]].values;
+        value = t.reads_source ? memory_->values.add(arriving.front(), value) : arriving.front();
+        arriving.pop_front();
+      }
+      if (t.reads_destination) value = memory_->values.add(chunks[dst + k], value);
+      if (t.writes_destination) chunks[dst + k] = value;
+      if (t.sends) fifos_[connections_.sending[block]].values.push_back(value);
+    }
+  }
+
+  // Every blocked threadblock waits for exactly one other, so following that ends in a cycle.
+  void find_cycle() {
+    std::vector<uint32_t> seen(blocks_.size(), kNone);
+    uint32_t block = 0;
+    while (blocks_[block].step == plan_.end_of_block(block)) ++block;
+    std::vector<BlockedStep> path;
+    while (block != kNone && seen[block] == kNone && blocks_[block].step != plan_.end_of_block(block)) {
+      seen[block] = static_cast<uint32_t>(path.size());
+      path.push_back(blocked(block));
+      block = path.back().awaited_block;
+    }
+    const bool closed = block != kNone && seen[block] != kNone;
+    result_.cycle.assign(path.begin() + (closed ? seen[block] : 0), path.end());
+  }
+
+  BlockedStep blocked(uint32_t block) const {
+    const Block& b = blocks_[block];
+    const auto waits = [&](WaitKind kind, uint32_t other) {
+      return BlockedStep{b.step, block, static_cast<uint32_t>(kind), other};
+    };
+    if (const Dependency* wait = unmet(block))
+      return waits(WaitKind::dependency,
+                   plan_.ranks[plan_.threadblocks[block].rank].first_threadblock + wait->threadblock);
+    const OpcodeTraits& t = traits(plan_.steps[b.step].opcode);
+    if (t.receives && !b.offered) {
+      const uint32_t connection = connections_.receiving[block];
+      if (fifos_[connection].sent == fifos_[connection].received)
+        return waits(WaitKind::message, connections_.sender[connection]);
+    }
+    return waits(b.offered ? WaitKind::receipt : WaitKind::slot, connections_.receiver[connections_.sending[block]]);
+  }
+
+  const PlanView& plan_;
+  const Connections& connections_;
+  uint32_t slots_;
+  bool by_chunk_;
+  Memory* memory_;
+  std::vector<Fifo> fifos_;
+  std::vector<Block> blocks_;
+  using Waiter = std::pair<uint32_t, uint32_t>;  // step that must have ended, threadblock that waits
+  std::vector<std::priority_queue<Waiter, std::vector<Waiter>, std::greater<>>> waiters_;
+  std::vector<uint32_t> queue_;
+  RunResult result_;
+};
+
+}  // namespace
+
+RunResult run(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, Memory* memory) {
+  return Runner(plan, connections, slots, by_chunk, memory).go();
+}
+
+}  // namespace hemiola

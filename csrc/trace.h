@@ -1,0 +1,87 @@
+// Trace: records the operations of a chunk program and what every chunk holds after each, so that a mistake
+// is found at the operation that makes it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tables.h"
+#include "values.h"
+
+namespace hemiola {
+
+// Why an operation was refused; Python says it in words (hemiola/language/faults.py).
+enum class FaultKind : int64_t {
+  stale = -1,
+  uninitialized = -2,
+  rank = -3,
+  index = -4,
+  count = -5,
+  double_count = -6,
+  overlap = -7,
+  too_large = -8,
+};
+
+struct Fault {
+  uint32_t rank = 0, buffer = 0;
+  int64_t index = 0, size = 0;
+  uint32_t line = 0;  // of the operation that wrote the chunk last, 0 for none
+  uint32_t atom = 0;  // counted twice
+};
+
+class Trace {
+ public:
+  Trace(std::span<const uint32_t> inputs, std::span<const uint32_t> outputs, uint32_t alias_source,
+        uint32_t alias_target, std::span<const int32_t> alias_offset, std::span<const Holding> held);
+
+  // The stamp of a new reference, or a FaultKind.
+  int64_t chunk(int64_t rank, uint32_t buffer, int64_t index, int64_t count);
+  // The stamp of what was written, or a FaultKind.
+  int64_t record(Kind kind, uint32_t src_rank, uint32_t src_buffer, uint32_t src_index, uint32_t src_stamp,
+                 int64_t dst_rank, uint32_t dst_buffer, int64_t dst_index, uint32_t dst_stamp, uint32_t count,
+                 int32_t channel, int32_t send_threadblock, int32_t recv_threadblock, uint32_t parallel,
+                 uint32_t line);
+  int64_t check_fresh(uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count, uint32_t stamp);
+  int64_t size(int64_t rank, uint32_t buffer) const;
+  // The first row of `promised` that does not hold, or -1.
+  int64_t first_broken_promise(std::span<const Promise> promised, std::span<const uint32_t> set_first,
+                               std::span<const uint32_t> runs);
+  // False when nothing was written there.
+  bool contributions(int64_t rank, uint32_t buffer, int64_t index, std::vector<uint32_t>& atoms) const;
+  const Fault& fault() const { return fault_; }
+  // Scratch chunks per rank, and the operations with every scratch buffer laid out in one.
+  std::pair<std::vector<uint32_t>, std::vector<Operation>> finish() const;
+
+ private:
+  struct Slot {
+    Values::Id value = Values::kGarbage;
+    uint32_t written_at = 0;  // number of the operation that wrote it, 0 for none
+  };
+  struct Place {
+    uint32_t buffer, index;
+  };
+  using Buffers = std::vector<std::vector<Slot>>;
+
+  Place locate(uint32_t rank, uint32_t buffer, uint32_t index) const;
+  int64_t named_size(uint32_t rank, uint32_t buffer) const;
+  Slot* slots(uint32_t rank, Place place) { return ranks_[rank][place.buffer].data() + place.index; }
+  int64_t fail(FaultKind kind, uint32_t rank, uint32_t buffer, int64_t index, const Slot* slot);
+  int64_t check_range(int64_t rank, uint32_t buffer, int64_t index, int64_t count, bool may_grow);
+  int64_t check_slots(uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count, uint32_t stamp);
+  int64_t write(Kind kind, Slot* target, uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count,
+                const Slot* source);
+
+  std::vector<Buffers> ranks_;
+  std::vector<uint32_t> inputs_, outputs_;
+  uint32_t alias_source_, alias_target_;
+  std::vector<int32_t> alias_offset_;
+  std::vector<Operation> operations_;
+  std::vector<Slot> moved_;
+  Values values_;
+  Fault fault_;
+};
+
+}  // namespace hemiola

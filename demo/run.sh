@@ -1,0 +1,58 @@
+#!/bin/sh
+# What `make demo` shows: every command is printed before it runs, and must end as expected.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+unset MSCCL_ALGO_DIR MSCCL_XML_FILES MSCCL_SCHEDULER NCCL_ALGO NCCL_PROTO 2>/dev/null || true
+
+bold='' plain=''
+if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); fi
+heading() { printf '\n%s== %s%s\n' "$bold" "$1" "$plain"; }
+
+# run EXPECTED_EXIT_CODE COMMAND... shows what the command prints, run_for PATTERN ... only the lines that match.
+run() { run_for '' "$@"; }
+run_for() {
+  pattern=$1 expected=$2 code=0
+  shift 2
+  printf '\n$ %s\n' "$*"
+  "$@" >output || code=$?
+  grep -e "$pattern" output
+  if [ "$code" -ne "$expected" ]; then
+    printf 'demo: exit code %s was expected, %s was found\n' "$expected" "$code" >&2
+    exit 1
+  fi
+}
+
+cp "$here/ring.py" "$here/exchange_20_chunks.py" .
+mkdir files
+
+heading 'A hierarchical all-reduce on 2 nodes of 4 ranks, from the library'
+run 0 hemiola compile allreduce_hierarchical -o reduce.plan -- --levels=2,4
+
+heading 'What rank 0 does: it receives and sends in one step wherever that cannot deadlock'
+run 0 hemiola show reduce.plan --rank 0
+
+heading 'The proof, on the file'
+run 0 hemiola verify reduce.plan
+
+heading 'A program of your own, and files that RCCL and MSCCL read'
+run 0 cat ring.py
+run_for ^wrote 0 hemiola compile ring.py -o files/ring.xml --target rccl-xml --both-places -- --ranks=4
+run_for : 0 hemiola verify files/ring.inplace.xml --target rccl-xml
+run_for ^wrote 0 hemiola compile allreduce_hierarchical -o reduce.xml --target msccl-xml --levels 2,4
+run_for : 0 hemiola verify reduce.xml --target msccl-xml
+
+heading 'Would RCCL use the file? Its own rules, one by one'
+run 1 hemiola explain files/ring.inplace.xml --runtime rccl --ranks 4 --bytes 64MiB --dtype bf16 --inplace
+export MSCCL_ALGO_DIR="$work/files"
+printf '\n$ export MSCCL_ALGO_DIR=$PWD/files\n'
+run_for ring 0 hemiola explain files/ring.inplace.xml --runtime rccl --ranks 4 --bytes 4MiB --dtype bf16 --inplace
+
+heading 'A plan that would compute the right thing but stands still for ever'
+python3 exchange_20_chunks.py >exchange.xml
+run 1 hemiola verify exchange.xml
+
+printf '\nEverything went as expected.\n'

@@ -1,0 +1,1 @@
+"""The library of collective algorithms: one file each, with its cost card; ``library.py`` lists them."""

@@ -1,0 +1,95 @@
+"""The command ``hemiola``: its verbs, loaded when they are used, and what its exit codes mean.
+
+0 is success, 1 is a no (a plan that is not correct, a file that would not be used), 2 is bad input, with one
+message on stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from hemiola import __version__
+from hemiola.errors import HemiolaError, VerificationError
+
+NO, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+VERBS: Mapping[str, str] = {
+    "compile": "Compile a program or a library algorithm into a proven plan.",
+    "algorithms": "List the library's algorithms with what they cost.",
+    "verify": "Prove a plan file right, or say what is wrong with it.",
+    "explain": "Say whether a runtime would use a file, and if not, why.",
+    "show": "Print a plan so that a person can read it.",
+}
+"""Verb to its line in the help. The command is ``command`` in the module of that name."""
+
+
+class Verbs(click.Group):
+    """A group that imports a verb only when it is called, and ends with the exit codes above."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs, in the order in which they are used."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a verb."""
+        if name not in VERBS:
+            return None
+        command = import_module(f"hemiola.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs without importing them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run, and exit."""
+        try:
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except VerificationError as error:
+            _fail(str(error), NO)
+        except HemiolaError as error:
+            _fail(str(error), BAD_INPUT)
+        except click.ClickException as error:
+            _fail(_describe(error), BAD_INPUT)
+        except click.Abort:
+            _fail("interrupted", INTERRUPTED)
+        except MemoryError:
+            _fail("this needs more memory than there is; use fewer ranks, chunks or instances", BAD_INPUT)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            _fail(f"{where}{error.strerror or error}", BAD_INPUT)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    click.echo(f"hemiola: {message}", err=True)
+    sys.exit(code)
+
+
+def _describe(error: click.ClickException) -> str:
+    """A mistake in the words of the command line, and where the help is."""
+    message = " ".join(error.format_message().split())
+    if not isinstance(error, click.UsageError) or error.ctx is None:
+        return message
+    if isinstance(error, click.NoSuchOption) and error.ctx.command.name == "compile":
+        return f"There is no option {error.option_name}; parameters of the program come after --, as in -- --in-place"
+    return f"{message.rstrip('.')}; see {error.ctx.command_path} --help"
+
+
+@click.group(cls=Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="hemiola %(version)s")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Collectives as programs: compiled into plans, and proven.
+
+    Every verb takes --json, and says more with --help.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,0 +1,39 @@
+"""Options that several verbs share, and how a size is read."""
+
+from __future__ import annotations
+
+import click
+
+from hemiola.errors import UnitError
+from hemiola.ir.targets import TARGETS
+from hemiola.units import parse_bytes
+
+MAX_SLOTS = 1 << 20
+
+
+def size(text: str) -> int:
+    """A number of bytes, written 4096, 64MiB or 1GB."""
+    try:
+        return parse_bytes(text)
+    except UnitError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else there."
+)
+slots = click.option(
+    "--slots",
+    type=click.IntRange(0, MAX_SLOTS),
+    metavar="K",
+    help="Slots per connection; 0: a send ends only when it is received.",
+)
+target = click.option(
+    "--target", type=click.Choice(list(TARGETS)), help="The kind of file, with the limits of its runtime."
+)
+root = click.option(
+    "--root",
+    type=click.IntRange(0),
+    metavar="R",
+    help="The root of a broadcast, reduce, gather or scatter whose file does not say it.",
+)

@@ -1,0 +1,1 @@
+"""One file per pass; the list in order is in hemiola.compiler.compile."""

@@ -1,0 +1,31 @@
+"""fuse: what is received goes on without a detour through memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hemiola import _core
+from hemiola.compiler.options import CompileOptions
+from hemiola.ir.instruction_dag import INSTRUCTION, InstructionDag
+from hemiola.ir.rows import as_bytes, from_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse:
+    """r x; s x -> rcs x.   rrc x; s x -> rrcs x, or rrs x where x is overwritten before anybody reads it.
+
+    The slot that is sent may be another than the one received, as long as it holds the same data and the
+    received one still does: r x; cpy x y; s y -> rcs x; cpy x y. Messages of more chunks than there are
+    slots stay apart: they need both ends at once, and fused they would make a ring run in turns.
+    """
+
+    name: str = "fuse"
+
+    def apply(self, dag: InstructionDag, options: CompileOptions) -> InstructionDag:
+        """Join receives with the sends of what they received."""
+        rows = _core.fuse(as_bytes(dag.instructions), dag.chunks(), dag.kept_chunks(), options.slots)
+        return replace(dag, instructions=from_bytes(rows, INSTRUCTION))
+
+    def skip(self, dag: InstructionDag, options: CompileOptions) -> InstructionDag:
+        """Nothing is fused."""
+        return dag

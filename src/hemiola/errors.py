@@ -1,0 +1,77 @@
+"""Every exception that Hemiola raises on purpose, one sentence each.
+
+A message says where, what was expected, what was found, and the way out. Mistakes of a user raise from
+here; a broken invariant of our own is an ``assert`` (or ``ENFORCE`` in C++) instead.
+"""
+
+
+class HemiolaError(Exception):
+    """Anything that Hemiola refuses on purpose; the command line prints its message and exits with 2."""
+
+
+class UnitError(HemiolaError):
+    """A size, a time or a bandwidth that cannot be read."""
+
+
+class CollectiveError(HemiolaError):
+    """A collective whose parameters contradict each other."""
+
+
+class ProgramError(HemiolaError):
+    """A chunk program that does something impossible; the base of the mistakes below."""
+
+
+class StaleReferenceError(ProgramError):
+    """A reference to a chunk that has been overwritten since the reference was taken."""
+
+
+class UninitializedChunkError(ProgramError):
+    """A chunk that nothing has written yet is read."""
+
+
+class ChunkIndexError(ProgramError):
+    """A chunk outside its buffer, a rank outside the program, or a buffer that does not exist."""
+
+
+class GroupError(ProgramError):
+    """References that cannot be grouped or split, because chunks between them are missing or left over."""
+
+
+class CountError(ProgramError):
+    """Two operands of one operation that have different numbers of chunks."""
+
+
+class DoubleCountError(ProgramError):
+    """A reduction that would add a contribution that is already in the sum."""
+
+
+class PostconditionError(ProgramError):
+    """A program that ends without what its collective promises."""
+
+
+class ThreadblockError(ProgramError):
+    """Threadblocks placed by hand in a way that no runtime can run."""
+
+
+class CompileError(HemiolaError):
+    """A program that is right but cannot be compiled as asked."""
+
+
+class LimitError(CompileError):
+    """A plan that is right but breaks a limit of the runtime it is meant for."""
+
+
+class PlanError(HemiolaError):
+    """A plan whose tables break a law of the plan's form."""
+
+
+class FormatError(HemiolaError):
+    """A file that is not what it says it is: broken, hostile, truncated, or of an unknown version."""
+
+
+class VerificationError(HemiolaError):
+    """A plan that was to be handed over but failed its proof."""
+
+
+class ScriptError(HemiolaError):
+    """A script given to the command line that cannot be run or holds no program."""

@@ -1,0 +1,1 @@
+"""The three levels of a collective: ChunkDag, InstructionDag, Plan; their laws, texts and files."""

@@ -1,0 +1,203 @@
+"""Program: the recorder of a chunk program. A program is ordinary Python that calls its verbs.
+
+    def ring(*, ranks: int = 4) -> Program:
+        p = Program("ring", AllReduce(ranks, chunks=ranks, in_place=True))
+        for start in range(ranks):
+            c = p.chunk(start, "input", start)
+            for hop in range(1, ranks):
+                c = p.chunk((start + hop) % ranks, "input", start).reduce(c)
+            for hop in range(ranks, 2 * ranks - 1):
+                c = c.copy((start + hop) % ranks)
+        return p
+
+Nothing is global: programs nest, and several threads may each record their own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+
+from hemiola import _core
+from hemiola.collectives import Buffer, Collective
+from hemiola.errors import ChunkIndexError, ProgramError
+from hemiola.ir.chunk_dag import OPERATION, ChunkDag
+from hemiola.ir.plan import Protocol
+from hemiola.ir.rows import from_bytes
+from hemiola.language.chunk import Chunk
+from hemiola.language.faults import explain_fault, explain_postcondition
+
+INPUT, OUTPUT = "input", "output"
+MAX_PARALLEL = 1024
+MAX_BUFFERS = 60_000
+_BEFORE_PACKAGE = f"{Path(__file__).parents[2]}{os.sep}"
+"""Left out of the lines of our own algorithms, so that a plan is the same on every machine."""
+
+
+class Program:
+    """Records what a chunk program does; ``finish`` gives it as a ChunkDag."""
+
+    def __init__(
+        self,
+        name: str,
+        collective: Collective,
+        *,
+        instances: int = 1,
+        protocol: Protocol = Protocol.SIMPLE,
+        min_bytes: int = 0,
+        max_bytes: int = 0,
+    ) -> None:
+        if not 1 <= instances <= MAX_PARALLEL:
+            raise ProgramError(f"instances is between 1 and {MAX_PARALLEL}, but is {instances}")
+        self.name = name
+        self.collective = collective
+        self.instances = instances
+        self.protocol = protocol
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self._parallel = instances
+        self._buffers = {INPUT: int(Buffer.INPUT), OUTPUT: int(Buffer.OUTPUT)}
+        self._line_ids: dict[tuple[str, int], int] = {}
+        meaning = collective.meaning()
+        alias = collective.alias()
+        inputs, outputs = collective.named_chunks()
+        self._trace = _core.Trace(
+            inputs.astype(np.uint32),
+            outputs.astype(np.uint32),
+            int(alias.source) if alias else 0,
+            int(alias.target) if alias else 0,
+            (alias.offset if alias else np.full(collective.num_ranks, -1)).astype(np.int32),
+            meaning.held.view(np.uint8),
+        )
+
+    @property
+    def num_ranks(self) -> int:
+        """How many ranks take part."""
+        return self.collective.num_ranks
+
+    @property
+    def buffers(self) -> list[str]:
+        """The names of the buffers so far: input, output, and scratch buffers in the order of first use."""
+        return list(self._buffers)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The user's lines seen so far, "file.py:12"; line id ``k`` is ``lines[k - 1]``."""
+        return tuple(f"{file.removeprefix(_BEFORE_PACKAGE)}:{line}" for file, line in self._line_ids)
+
+    def chunk(self, rank: int, buffer: str = INPUT, index: int = 0, count: int = 1) -> Chunk:
+        """A reference to ``count`` chunks from ``index`` on, as they are now."""
+        stamp = self._trace.chunk(rank, self._buffer_id(buffer), index, count)
+        if stamp < 0:
+            raise explain_fault(self, stamp, f"{buffer}[{index}] of rank {rank}", count)
+        return Chunk(self, rank, buffer, index, count, stamp)
+
+    @contextmanager
+    def parallelize(self, instances: int) -> Iterator[None]:
+        """Operations inside are cut into ``instances`` parts, each on a channel of its own; blocks nest."""
+        if not 1 <= instances * self._parallel <= MAX_PARALLEL:
+            raise ProgramError(
+                f"parallelize({instances}) inside {self._parallel} instances gives "
+                f"{instances * self._parallel}; between 1 and {MAX_PARALLEL} are possible"
+            )
+        before = self._parallel
+        self._parallel = before * instances
+        try:
+            yield
+        finally:
+            self._parallel = before
+
+    def finish(self, *, check: bool = True) -> ChunkDag:
+        """The program as a ChunkDag, after checking that it achieves its collective."""
+        if check:
+            self.check()
+        scratch, operations = self._trace.finish()
+        return ChunkDag(
+            name=self.name,
+            collective=self.collective,
+            protocol=self.protocol,
+            operations=from_bytes(operations, OPERATION),
+            scratch_chunks=scratch,
+            lines=self.lines,
+            min_bytes=self.min_bytes,
+            max_bytes=self.max_bytes,
+        )
+
+    def check(self) -> None:
+        """Raise unless every promised chunk holds exactly what the collective promises."""
+        meaning = self.collective.meaning()
+        row = self._trace.first_broken_promise(
+            meaning.promised.view(np.uint8), meaning.set_first, meaning.runs
+        )
+        if row >= 0:
+            raise explain_postcondition(self, meaning, row)
+
+    def next_scratch_index(self, rank: int, buffer: str) -> int:
+        """Where a scratch buffer of ``rank`` ends so far."""
+        if buffer in (INPUT, OUTPUT):
+            raise ChunkIndexError(
+                f"a copy to {buffer} of rank {rank} needs an index; only a scratch buffer is appended to"
+            )
+        return self._trace.size(rank, self._buffer_id(buffer))
+
+    def record(
+        self,
+        kind: int,
+        source: Chunk,
+        rank: int,
+        buffer: str,
+        index: int,
+        dst_stamp: int,
+        by_hand: tuple[int, int, int],
+        frame: FrameType,
+    ) -> int:
+        """Record one operation; the stamp of what it wrote."""
+        key = (frame.f_code.co_filename, frame.f_lineno)
+        line = self._line_ids.get(key)
+        if line is None:
+            line = self._line_ids[key] = len(self._line_ids) + 1
+        stamp = self._trace.record(
+            kind, source.rank, self._buffers[source.buffer], source.index, source.stamp,
+            rank, self._buffer_id(buffer), index, dst_stamp, source.count, *by_hand, self._parallel, line,
+        )  # fmt: skip
+        if stamp < 0:
+            raise explain_fault(self, stamp, f"{buffer}[{index}] of rank {rank}", source.count, source)
+        return stamp
+
+    def check_fresh(self, chunk: Chunk) -> None:
+        """Raise if ``chunk`` has been overwritten since the reference was taken."""
+        fault = self._trace.check_fresh(
+            chunk.rank, self._buffers[chunk.buffer], chunk.index, chunk.count, chunk.stamp
+        )
+        if fault < 0:
+            raise explain_fault(self, fault, repr(chunk), chunk.count)
+
+    def contributions(self, rank: int, buffer: str, index: int) -> list[tuple[int, int]] | None:
+        """(rank, input index) of everything summed in a chunk now; None where nothing was written."""
+        atoms = self._trace.contributions(rank, self._buffer_id(buffer), index)
+        return None if atoms is None else [(a % self.num_ranks, a // self.num_ranks) for a in atoms]
+
+    @property
+    def last_fault(self) -> _core.Fault:
+        """What the trace refused last."""
+        return self._trace.fault
+
+    def stored_contributions(self, rank: int, buffer: int, index: int) -> list[int] | None:
+        """The atoms in a chunk of a buffer given by number; None where nothing was written."""
+        return self._trace.contributions(rank, buffer, index)
+
+    def _buffer_id(self, name: str) -> int:
+        known = self._buffers.get(name)
+        if known is None:
+            if not name or len(self._buffers) >= MAX_BUFFERS:
+                raise ChunkIndexError(
+                    f"{name!r} cannot be one more scratch buffer: a name is not empty, and a program has at "
+                    f"most {MAX_BUFFERS} buffers; use indices of one buffer instead of many names"
+                )
+            known = self._buffers[name] = len(self._buffers)
+        return known
