@@ -81,16 +81,21 @@ class Family:
 
 
 FAMILIES = {
-    "ring": Family("ring all-reduce, 1 instance", library("allreduce_ring"), (64, 128, 256, 512, 1024), {1024: 25}),
+    "ring": Family(
+        "ring all-reduce, 1 instance", library("allreduce_ring"), (64, 128, 256, 512, 1024), {1024: 25}
+    ),
     "ring8": Family("ring all-reduce, 8 instances", replicated_ring, (16, 32, 64, 128, 256), {128: 3}),
     "allpairs": Family(
         "all-pairs all-reduce", library("allreduce_allpairs"), (16, 32, 64, 128, 256), {32: 1, 64: 4}
     ),
     "halving": Family(
-        "halving-doubling all-reduce", library("allreduce_halving_doubling"), (64, 128, 512, 2048, 4096), {128: 1}
+        "halving-doubling all-reduce",
+        library("allreduce_halving_doubling"),
+        (64, 128, 512, 2048, 4096),
+        {128: 1},
     ),
     "twostep": Family("two-step all-to-all, n x 8", two_step, (8, 16, 32, 64), {32: 4}),
-    "hierarchical": Family("hierarchical all-reduce, n x 8", hierarchical, (16, 64, 256, 512, 1024), {16: 2}),
+    "hierarchical": Family("hierarchical all-reduce, n x 8", hierarchical, (16, 32, 64, 128, 256), {16: 2}),
     "diamonds": Family("chain of local diamonds", diamonds, (2_500, 10_000, 40_000, 160_000), {10_000: 1}),
 }
 
@@ -105,7 +110,12 @@ def measure_here(family: str, size: int) -> dict[str, float]:
         deliver(compiled.plan, Path(folder) / "a.plan", PLAN, slots=2)
         end = time.process_time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"steps": compiled.plan.num_steps, "seconds": end - begin, "trace": traced - begin, "megabytes": peak}
+    return {
+        "steps": compiled.plan.num_steps,
+        "seconds": end - begin,
+        "trace": traced - begin,
+        "megabytes": peak,
+    }
 
 
 def measure(family: str, size: int, repeat: int) -> dict[str, float]:
@@ -115,7 +125,9 @@ def measure(family: str, size: int, repeat: int) -> dict[str, float]:
         command = [sys.executable, __file__, "--one", family, str(size)]
         runs.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
     seconds = [run["seconds"] for run in runs]
-    row = dict(runs[0], size=size, seconds=statistics.median(seconds), fastest=min(seconds), slowest=max(seconds))
+    row = dict(
+        runs[0], size=size, seconds=statistics.median(seconds), fastest=min(seconds), slowest=max(seconds)
+    )
     row["megabytes"] = max(run["megabytes"] for run in runs)
     return row
 
@@ -149,7 +161,9 @@ def main() -> int:
     results, broken = {}, False
     for name in arguments.family or FAMILIES:
         family = FAMILIES[name]
-        print(f"\n{family.title}\n{'size':>8} {'steps':>9} {'seconds':>8} {'spread':>13} {'trace':>6} {'MB':>6}  limit")
+        print(
+            f"\n{family.title}\n{'size':>8} {'steps':>9} {'seconds':>8} {'spread':>13} {'trace':>6} {'MB':>6}  limit"
+        )
         rows = [measure(name, size, arguments.repeat) for size in family.sizes]
         for row in rows:
             limit = family.limits.get(int(row["size"]))

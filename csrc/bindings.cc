@@ -26,7 +26,7 @@ namespace {
 template <typename T>
 using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = Column<uint8_t>;
-using Pairs = nb::ndarray<const uint32_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+using Pairs = nb::ndarray<const uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
 template <typename Row>
 std::span<const Row> rows(const Bytes& bytes) {
@@ -39,7 +39,7 @@ std::span<const T> column(const Column<T>& values) {
   return {values.data(), values.size()};
 }
 
-std::span<const uint32_t> column(const Pairs& values) { return {values.data(), values.size()}; }
+std::span<const uint64_t> column(const Pairs& values) { return {values.data(), values.size()}; }
 
 // Hands a vector's memory to NumPy as an array of `Element`s.
 template <typename Element, typename Row>
@@ -55,6 +55,18 @@ auto give_rows(std::vector<Row>&& values) {
   return give<uint8_t>(std::move(values));
 }
 
+using Contributions = std::vector<std::pair<uint32_t, uint32_t>>;
+
+Meaning meaning_of(const Bytes& held, const Bytes& promised, const Column<uint32_t>& set_first, const Pairs& runs) {
+  return {rows<Holding>(held), rows<Promise>(promised), column(set_first), column(runs)};
+}
+
+nb::list give_broken(const Fulfilment& fulfilment) {
+  nb::list list;
+  for (const BrokenPromise& b : fulfilment.broken) list.append(nb::make_tuple(b.row, b.offset, b.garbage, b.found));
+  return list;
+}
+
 void bind_trace(nb::module_& module) {
   nb::class_<Fault>(module, "Fault")
       .def_ro("rank", &Fault::rank)
@@ -62,7 +74,8 @@ void bind_trace(nb::module_& module) {
       .def_ro("index", &Fault::index)
       .def_ro("size", &Fault::size)
       .def_ro("line", &Fault::line)
-      .def_ro("atom", &Fault::atom);
+      .def_ro("origin_rank", &Fault::origin_rank)
+      .def_ro("origin_index", &Fault::origin_index);
   nb::class_<Trace>(module, "Trace")
       .def("__init__",
            [](Trace* self, Column<uint32_t> inputs, Column<uint32_t> outputs, uint32_t alias_source,
@@ -82,15 +95,18 @@ void bind_trace(nb::module_& module) {
            })
       .def("check_fresh", &Trace::check_fresh)
       .def("size", &Trace::size)
-      .def("first_broken_promise",
-           [](Trace& self, Bytes promised, Column<uint32_t> set_first, Pairs runs) {
-             return self.first_broken_promise(rows<Promise>(promised), column(set_first), column(runs));
+      .def("broken_promises",
+           [](Trace& self, Bytes held, Bytes promised, Column<uint32_t> set_first, Pairs runs) {
+             const Reader read = [&](const Promise& p, Segments& found) {
+               self.stored(p.rank, p.buffer, p.index, p.count, found);
+             };
+             return give_broken(check_promises(self.values(), read, meaning_of(held, promised, set_first, runs), 1));
            })
       .def("contributions",
-           [](const Trace& self, int64_t rank, uint32_t buffer, int64_t index) -> std::optional<std::vector<uint32_t>> {
-             std::vector<uint32_t> atoms;
-             if (!self.contributions(rank, buffer, index, atoms)) return std::nullopt;
-             return atoms;
+           [](const Trace& self, int64_t rank, uint32_t buffer, int64_t index) -> std::optional<Contributions> {
+             Contributions found;
+             if (!self.contributions(rank, buffer, index, found)) return std::nullopt;
+             return found;
            })
       .def_prop_ro("fault", [](const Trace& self) { return self.fault(); })
       .def("finish", [](const Trace& self) {
@@ -145,19 +161,9 @@ void bind_passes(nb::module_& module) {
   });
 }
 
-Meaning meaning_of(const Bytes& held, const Bytes& promised, const Column<uint32_t>& set_first, const Pairs& runs) {
-  return {rows<Holding>(held), rows<Promise>(promised), column(set_first), column(runs)};
-}
-
 nb::list give_blocked(const std::vector<BlockedStep>& cycle) {
   nb::list list;
   for (const BlockedStep& b : cycle) list.append(nb::make_tuple(b.step, b.block, b.kind, b.awaited_block));
-  return list;
-}
-
-nb::list give_broken(const Fulfilment& fulfilment) {
-  nb::list list;
-  for (const BrokenPromise& b : fulfilment.broken) list.append(nb::make_tuple(b.row, b.garbage, b.found));
   return list;
 }
 
@@ -193,7 +199,7 @@ void bind_proof(nb::module_& module) {
     const Layout layout(column(chunks));
     const Meaning meaning = meaning_of(held, promised, set_first, runs);
     SequentialRun ran = run_operations(rows<Operation>(operations), meaning, layout);
-    return give_broken(check_promises(ran.memory, meaning, layout, 1));
+    return give_broken(check_promises(ran.state, meaning, 1));
   });
   module.def("run_instructions", [](Bytes instructions, uint32_t num_operations, Column<uint32_t> chunks, Bytes held,
                                     Bytes promised, Column<uint32_t> set_first, Pairs runs) {
@@ -201,7 +207,7 @@ void bind_proof(nb::module_& module) {
     const Meaning meaning = meaning_of(held, promised, set_first, runs);
     SequentialRun ran = run_instructions(rows<Instruction>(instructions), num_operations, meaning, layout);
     return nb::make_tuple(ran.stuck == kNone ? nb::object(nb::none()) : nb::object(nb::int_(ran.stuck)),
-                          give_broken(check_promises(ran.memory, meaning, layout, 1)));
+                          give_broken(check_promises(ran.state, meaning, 1)));
   });
 }
 

@@ -36,10 +36,10 @@ inline constexpr uint32_t kNone = 0xffffffff;
 
 // collectives.HOLDING and collectives.PROMISE
 struct Holding {
-  uint32_t rank, buffer, index, atom;
+  uint32_t rank, buffer, index, count, input_index;
 };
 struct Promise {
-  uint32_t rank, buffer, index, set;
+  uint32_t rank, buffer, index, count, input_index, set;
 };
 
 // ir.chunk_dag.OPERATION
@@ -78,7 +78,7 @@ struct Dependency {
   uint32_t threadblock, step;
 };
 
-static_assert(sizeof(Holding) == 16 && sizeof(Promise) == 16);
+static_assert(sizeof(Holding) == 20 && sizeof(Promise) == 24);
 static_assert(sizeof(Operation) == 52 && sizeof(Instruction) == 52);
 static_assert(sizeof(Rank) == 16 && sizeof(Threadblock) == 20 && sizeof(Step) == 24);
 static_assert(sizeof(Dependency) == 8);

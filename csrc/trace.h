@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory.h"
 #include "tables.h"
 #include "values.h"
 
@@ -29,7 +30,7 @@ struct Fault {
   uint32_t rank = 0, buffer = 0;
   int64_t index = 0, size = 0;
   uint32_t line = 0;  // of the operation that wrote the chunk last, 0 for none
-  uint32_t atom = 0;  // counted twice
+  uint32_t origin_rank = 0, origin_index = 0;  // the contribution that is counted twice
 };
 
 class Trace {
@@ -46,41 +47,38 @@ class Trace {
                  uint32_t line);
   int64_t check_fresh(uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count, uint32_t stamp);
   int64_t size(int64_t rank, uint32_t buffer) const;
-  // The first row of `promised` that does not hold, or -1.
-  int64_t first_broken_promise(std::span<const Promise> promised, std::span<const uint32_t> set_first,
-                               std::span<const uint32_t> runs);
-  // False when nothing was written there.
-  bool contributions(int64_t rank, uint32_t buffer, int64_t index, std::vector<uint32_t>& atoms) const;
+  // False when nothing was written there; otherwise (rank, input chunk) of what it adds up.
+  bool contributions(int64_t rank, uint32_t buffer, int64_t index,
+                     std::vector<std::pair<uint32_t, uint32_t>>& found) const;
+  // What a range of a buffer in memory holds.
+  void stored(uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count, Segments& found) const;
+  Values& values() { return values_; }
   const Fault& fault() const { return fault_; }
   // Scratch chunks per rank, and the operations with every scratch buffer laid out in one.
   std::pair<std::vector<uint32_t>, std::vector<Operation>> finish() const;
 
  private:
-  struct Slot {
-    Values::Id value = Values::kGarbage;
-    uint32_t written_at = 0;  // number of the operation that wrote it, 0 for none
-  };
   struct Place {
     uint32_t buffer, index;
   };
-  using Buffers = std::vector<std::vector<Slot>>;
 
   Place locate(uint32_t rank, uint32_t buffer, uint32_t index) const;
   int64_t named_size(uint32_t rank, uint32_t buffer) const;
-  Slot* slots(uint32_t rank, Place place) { return ranks_[rank][place.buffer].data() + place.index; }
-  int64_t fail(FaultKind kind, uint32_t rank, uint32_t buffer, int64_t index, const Slot* slot);
+  size_t number(uint32_t rank, uint32_t buffer) const { return numbers_[rank][buffer]; }
+  int64_t fail(FaultKind kind, uint32_t rank, uint32_t buffer, int64_t index, uint32_t written_at);
   int64_t check_range(int64_t rank, uint32_t buffer, int64_t index, int64_t count, bool may_grow);
-  int64_t check_slots(uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count, uint32_t stamp);
-  int64_t write(Kind kind, Slot* target, uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count,
-                const Slot* source);
+  int64_t check_contents(uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count, uint32_t stamp,
+                         Segments& found);
+  int64_t add_up(uint32_t rank, uint32_t buffer, uint32_t index);
 
-  std::vector<Buffers> ranks_;
+  std::vector<std::vector<size_t>> numbers_;  // rank, buffer -> buffer of memory_
   std::vector<uint32_t> inputs_, outputs_;
   uint32_t alias_source_, alias_target_;
   std::vector<int32_t> alias_offset_;
   std::vector<Operation> operations_;
-  std::vector<Slot> moved_;
+  Memory memory_;
   Values values_;
+  Segments source_, target_, sums_;
   Fault fault_;
 };
 

@@ -27,7 +27,7 @@ run_for() {
 }
 
 cp "$here/ring.py" "$here/exchange_20_chunks.py" .
-mkdir files
+mkdir xml
 
 heading 'A hierarchical all-reduce on 2 nodes of 4 ranks, from the library'
 run 0 hemiola compile allreduce_hierarchical -o reduce.plan -- --levels=2,4
@@ -40,16 +40,16 @@ run 0 hemiola verify reduce.plan
 
 heading 'A program of your own, and files that RCCL and MSCCL read'
 run 0 cat ring.py
-run_for ^wrote 0 hemiola compile ring.py -o files/ring.xml --target rccl-xml --both-places -- --ranks=4
-run_for : 0 hemiola verify files/ring.inplace.xml --target rccl-xml
+run_for ^wrote 0 hemiola compile ring.py -o xml/ring.xml --target rccl-xml --both-places -- --ranks=4
+run_for : 0 hemiola verify xml/ring.inplace.xml --target rccl-xml
 run_for ^wrote 0 hemiola compile allreduce_hierarchical -o reduce.xml --target msccl-xml --levels 2,4
 run_for : 0 hemiola verify reduce.xml --target msccl-xml
 
 heading 'Would RCCL use the file? Its own rules, one by one'
-run 1 hemiola explain files/ring.inplace.xml --runtime rccl --ranks 4 --bytes 64MiB --dtype bf16 --inplace
-export MSCCL_ALGO_DIR="$work/files"
-printf '\n$ export MSCCL_ALGO_DIR=$PWD/files\n'
-run_for ring 0 hemiola explain files/ring.inplace.xml --runtime rccl --ranks 4 --bytes 4MiB --dtype bf16 --inplace
+run 1 hemiola explain xml/ring.inplace.xml --runtime rccl --ranks 4 --bytes 64MiB --dtype bf16 --inplace
+export MSCCL_ALGO_DIR="$work/xml"
+printf '\n$ export MSCCL_ALGO_DIR=$PWD/xml\n'
+run_for ring 0 hemiola explain xml/ring.inplace.xml --runtime rccl --ranks 4 --bytes 4MiB --dtype bf16 --inplace
 
 heading 'A plan that would compute the right thing but stands still for ever'
 python3 exchange_20_chunks.py >exchange.xml

@@ -212,7 +212,7 @@ def promise_what_it_does(plan: Plan) -> Plan:
     if run_stops(network, None, unit=False):
         return plan
     promises = {
-        (rank, index): [(atom % plan.num_ranks, atom // plan.num_ranks) for atom, _ in value]
+        (rank, index): [origin for origin, _ in value]
         for (rank, buffer, index), value in run_values(network, one_order(network)).items()
         if buffer == OUTPUT and value is not None and all(times == 1 for _, times in value)
     }

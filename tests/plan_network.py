@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, reduce
 
 from hemiola.collectives import Buffer
@@ -17,8 +17,8 @@ Cell = tuple[int, int, int]
 """One chunk's memory: rank, buffer, index."""
 Connection = tuple[int, int, int]
 """Source rank, destination rank, channel."""
-Value = frozenset[tuple[int, int]] | None
-"""A multiset of atoms as (atom, how often); None is garbage."""
+Value = frozenset[tuple[tuple[int, int], int]] | None
+"""A multiset of contributions (rank, input chunk) as (contribution, how often); None is garbage."""
 Memory = dict[Cell, Value]
 
 
@@ -74,6 +74,32 @@ class Network:
             for send, receive in zip(self.sends[connection], receives, strict=True):
                 result[receive].append(send)
         return result
+
+
+def in_chunks(network: Network) -> Network:
+    """The same plan with every step of several chunks as so many steps of one, which is how it may be run."""
+    units: list[range] = []
+    for step in network.steps:
+        begin = units[-1].stop if units else 0
+        units.append(range(begin, begin + max(1, step.count)))
+    steps = [
+        replace(
+            step,
+            source=step.source[k : k + 1],
+            target=step.target[k : k + 1],
+            waits=tuple(units[wait][-1] for wait in step.waits) if k == 0 else (),
+            count=min(1, step.count),
+        )
+        for row, step in enumerate(network.steps)
+        for k in range(len(units[row]))
+    ]
+
+    def spread(rows: list[int]) -> list[int]:
+        return [unit for row in rows for unit in units[row]]
+
+    blocks = tuple(range(units[b[0]].start, units[b[-1]].stop) if b else range(0) for b in network.blocks)
+    sends, receives = ({c: spread(r) for c, r in ends.items()} for ends in (network.sends, network.receives))
+    return Network(tuple(steps), blocks, sends, receives, network.held, network.promised)
 
 
 def require(condition: bool, reason: str) -> None:
@@ -193,13 +219,9 @@ def _check_connections(
 def _meaning(plan: Plan) -> tuple[Memory, Memory]:
     """What the memory holds before, and what it must hold after."""
     meaning = plan.collective.meaning()
-    held = {(r, b, i): frozenset({(atom, 1)}) for r, b, i, atom in meaning.held.tolist()}
-    first, runs = meaning.set_first.tolist(), meaning.runs.tolist()
-    sets = [
-        frozenset((atom, 1) for start, end in runs[first[k] : first[k + 1]] for atom in range(start, end))
-        for k in range(len(first) - 1)
-    ]
-    return {**held}, {(r, b, i): sets[k] for r, b, i, k in meaning.promised.tolist()}
+    held: Memory = {chunk: frozenset({(origin, 1)}) for chunk, origin in meaning.holdings()}
+    promised: Memory = {chunk: frozenset((o, 1) for o in origins) for chunk, origins in meaning.promises()}
+    return held, promised
 
 
 @cache

@@ -17,7 +17,8 @@ a step that is ready stays ready until it runs, so two ready steps can be swappe
 interleaving ends in the same program counters. Whether a step is ready never depends on a value. Without a
 race, each read sees the same last write in every interleaving, so one run also gives the only final memory.
 
-Deadlock at K slots is judged twice: a step takes one slot, and a step of ``count`` chunks is ``count`` steps
+Races are judged twice: a step is one, and a step of ``count`` chunks is ``count`` steps of one chunk, because a
+message may arrive chunk by chunk. Deadlock at K slots is judged twice as well: a step takes one slot, and a step of ``count`` chunks is ``count`` steps
 of one chunk. With K = 0 a send and its receive happen at one moment, and a fused step is its receive and
 then its send.
 """
@@ -30,7 +31,17 @@ from itertools import combinations
 
 from hemiola.ir.plan import Plan
 from interleavings import StateLimitError, explore_values, run_stops, stops_somewhere
-from plan_network import BrokenError, Cell, Memory, Network, Value, keeps_promises, perform, read_network
+from plan_network import (
+    BrokenError,
+    Cell,
+    Memory,
+    Network,
+    Value,
+    in_chunks,
+    keeps_promises,
+    perform,
+    read_network,
+)
 
 POSTCONDITION, RACE, DEADLOCK = "postcondition", "race", "deadlock"
 
@@ -65,12 +76,21 @@ def judge(plan: Plan, slots: int, *, limit: int = 2000) -> Judgement:
         network = read_network(plan)
     except BrokenError as broken:
         return Judgement(frozenset({str(broken)}))
+    streamed = _race_when_streamed(network)
     if limit and len(network.steps) <= SMALL:
         try:
-            return Judgement(judge_by_exploring(network, slots, limit), explored=True)
+            return Judgement(judge_by_exploring(network, slots, limit) | streamed, explored=True)
         except StateLimitError:
             pass
-    return Judgement(judge_by_order(network, slots))
+    return Judgement(judge_by_order(network, slots) | streamed)
+
+
+def _race_when_streamed(network: Network) -> frozenset[str]:
+    """A race that is there only when the chunks of a step move one by one."""
+    if run_stops(network, None, False) or all(step.count <= 1 for step in network.steps):
+        return frozenset()
+    single = in_chunks(network)
+    return frozenset({RACE} if next(unordered_conflicts(single, one_order(single)), None) else ())
 
 
 def judge_by_exploring(network: Network, slots: int, limit: int) -> frozenset[str]:

@@ -2,7 +2,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "passes/passes.h"
+#include "passes/rows.h"
 
 namespace hemiola {
 namespace {
@@ -23,7 +23,7 @@ struct RankBlocks {
 class Assigner {
  public:
   Assigner(std::vector<Instruction>& rows, const Layout& layout, bool merge)
-      : rows_(rows), layout_(layout), ranks_(layout.num_ranks()), writer_(layout.size(), kNone), merge_(merge) {}
+      : rows_(rows), memory_(rows, layout), ranks_(layout.num_ranks()), writer_(memory_.size(), kNone), merge_(merge) {}
 
   void run() {
     place_by_hand();
@@ -114,21 +114,21 @@ class Assigner {
     Instruction& row = rows_[i];
     RankBlocks& rank = ranks_[row.rank];
     const OpcodeTraits& t = traits(row.opcode);
-    const uint32_t dst = layout_.at(row.rank, row.dst_buffer, row.dst_index);
+    const Range dst = memory_.destination(row);
     if (row.threadblock == kAutomatic) {
       if (row.recv_peer != kNoPeer) {
         row.threadblock = rank.receiver.at({row.channel, row.recv_peer});
       } else if (row.send_peer != kNoPeer) {
         row.threadblock = rank.sender.at({row.channel, row.send_peer});
       } else {
-        row.threadblock = place_local(row, rank, dst);
+        row.threadblock = place_local(row, rank, dst.first);
       }
     }
-    if (t.writes_destination) std::fill_n(writer_.begin() + dst, row.count, i);
+    if (t.writes_destination) std::fill(writer_.begin() + dst.first, writer_.begin() + dst.end, i);
   }
 
   int32_t place_local(const Instruction& row, RankBlocks& rank, uint32_t dst) {
-    const uint32_t src = layout_.at(row.rank, row.src_buffer, row.src_index);
+    const uint32_t src = memory_.source(row).first;
     const bool sum_so_far = row.opcode == Opcode::re && writer_[dst] != kNone && is_local(rows_[writer_[dst]]);
     const uint32_t maker = sum_so_far ? writer_[dst] : writer_[src];
     if (maker != kNone && rows_[maker].instance == row.instance) return rows_[maker].threadblock;
@@ -169,7 +169,7 @@ class Assigner {
   }
 
   std::vector<Instruction>& rows_;
-  const Layout& layout_;
+  const RowPieces memory_;
   std::vector<RankBlocks> ranks_;
   std::vector<uint32_t> writer_;
   bool merge_;

@@ -1,40 +1,39 @@
 #include <algorithm>
 
-#include "passes/passes.h"
+#include "passes/rows.h"
 
 namespace hemiola {
 namespace {
 
 class Fuser {
  public:
-  Fuser(std::vector<Instruction>& rows, const Layout& layout, uint32_t slots)
-      : rows_(rows), layout_(layout), slots_(slots), writer_(layout.size(), kNone), origin_(layout.size()), stored_(rows.size(), 0) {}
+  Fuser(std::vector<Instruction>& rows, const RowPieces& memory, uint32_t slots)
+      : rows_(rows), memory_(memory), slots_(slots), writer_(memory.size(), kNone), origin_(memory.size()), stored_(rows.size(), 0) {}
 
   // True when the row was taken into an earlier one.
   bool visit(uint32_t i) {
     Instruction& row = rows_[i];
     const OpcodeTraits& t = traits(row.opcode);
-    const uint32_t src = layout_.at(row.rank, row.src_buffer, row.src_index);
-    const uint32_t dst = layout_.at(row.rank, row.dst_buffer, row.dst_index);
-    if (row.opcode == Opcode::s && join(row, src)) return true;
-    for (uint32_t k = 0; k < row.count; ++k) {
-      if (t.reads_source) keep(src + k);
-      if (t.reads_destination) keep(dst + k);
-    }
+    if (row.opcode == Opcode::s && join(row)) return true;
+    if (t.reads_source) keep(memory_.source(row));
+    if (t.reads_destination) keep(memory_.destination(row));
     if (!t.writes_destination) return false;
-    for (uint32_t k = 0; k < row.count; ++k) {
+    const Range dst = memory_.destination(row);
+    for (uint32_t k = dst.first; k < dst.end; ++k) {
+      const uint32_t offset = memory_.pieces().start(k) - memory_.destination_chunk(row);
       if (t.receives) {
-        origin_[dst + k] = {i, k};
+        origin_[k] = {i, offset};
       } else {
-        origin_[dst + k] = row.opcode == Opcode::cpy ? origin_[src + k] : Origin{};
+        origin_[k] = row.opcode == Opcode::cpy ? copied_origin(memory_.source_chunk(row) + offset, memory_.pieces().length(k)) : Origin{};
       }
-      writer_[dst + k] = i;
+      writer_[k] = i;
     }
     return false;
   }
 
-  void keep(uint32_t chunk) {
-    if (writer_[chunk] != kNone) stored_[writer_[chunk]] = 1;
+  void keep(Range range) {
+    for (uint32_t k = range.first; k < range.end; ++k)
+      if (writer_[k] != kNone) stored_[writer_[k]] = 1;
   }
 
   bool is_stored(uint32_t i) const { return stored_[i] != 0; }
@@ -44,20 +43,33 @@ class Fuser {
     uint32_t row = kNone, offset = 0;
   };
 
+  // Where `length` chunks come from when they are copied; unknown when they are parts of several pieces.
+  Origin copied_origin(uint32_t chunk, uint32_t length) const {
+    const uint32_t piece = memory_.pieces().of(chunk);
+    const uint32_t inside = chunk - memory_.pieces().start(piece);
+    if (origin_[piece].row == kNone || inside + length > memory_.pieces().length(piece)) return {};
+    return {origin_[piece].row, origin_[piece].offset + inside};
+  }
+
   // The receive that brought exactly these chunks, wherever they lie by now, sends them on; it must still
   // have them where it stored them, so that the two can be split again. A message of more chunks than there
   // are slots needs its receiver at the same time, and a threadblock that sent while it received would
   // make all those of a ring wait for one another; so such a message is not fused.
-  bool join(const Instruction& send, uint32_t src) {
-    const uint32_t from = origin_[src].row;
+  bool join(const Instruction& send) {
+    const Range src = memory_.source(send);
+    const uint32_t from = origin_[src.first].row;
     if (from == kNone) return false;
     Instruction& receive = rows_[from];
     if (send.count > slots_ || receive.count != send.count || is_fused(receive) || receive.channel != send.channel ||
         receive.instance != send.instance || receive.threadblock != send.threadblock)
       return false;
-    const uint32_t stored_at = layout_.at(receive.rank, receive.dst_buffer, receive.dst_index);
-    for (uint32_t k = 0; k < send.count; ++k)
-      if (origin_[src + k].row != from || origin_[src + k].offset != k || writer_[stored_at + k] != from) return false;
+    for (uint32_t k = src.first; k < src.end; ++k) {
+      const uint32_t offset = memory_.pieces().start(k) - memory_.source_chunk(send);
+      if (origin_[k].row != from || origin_[k].offset != offset) return false;
+    }
+    const Range stored = memory_.destination(receive);
+    for (uint32_t k = stored.first; k < stored.end; ++k)
+      if (writer_[k] != from) return false;
     receive.opcode = receive.opcode == Opcode::r ? Opcode::rcs : Opcode::rrcs;
     receive.send_peer = send.send_peer;
     receive.send_operation = send.send_operation;
@@ -65,7 +77,7 @@ class Fuser {
   }
 
   std::vector<Instruction>& rows_;
-  const Layout& layout_;
+  const RowPieces& memory_;
   uint32_t slots_;
   std::vector<uint32_t> writer_;
   std::vector<Origin> origin_;
@@ -78,9 +90,10 @@ std::vector<Instruction> fuse(Instructions instructions, const Layout& layout, s
                               uint32_t slots) {
   std::vector<Instruction> rows(instructions.begin(), instructions.end());
   std::vector<uint8_t> gone(rows.size(), 0);
-  Fuser fuser(rows, layout, slots);
+  const RowPieces memory(instructions, layout, kept);
+  Fuser fuser(rows, memory, slots);
   for (uint32_t i = 0; i < rows.size(); ++i) gone[i] = fuser.visit(i);
-  for (uint32_t chunk : kept) fuser.keep(chunk);
+  for (size_t i = 0; i + 1 < kept.size(); i += 2) fuser.keep(memory.pieces().range(kept[i], kept[i + 1]));
   size_t end = 0;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     if (rows[i].opcode == Opcode::rrcs && !fuser.is_stored(i)) rows[i].opcode = Opcode::rrs;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "passes/passes.h"
+#include "passes/rows.h"
 
 namespace hemiola {
 namespace {
@@ -9,16 +9,16 @@ namespace {
 class DependencyFinder {
  public:
   DependencyFinder(Instructions rows, const Layout& layout)
-      : rows_(rows), layout_(layout), writer_(layout.size(), kNone), readers_(layout.size()) {}
+      : rows_(rows), memory_(rows, layout), writer_(memory_.size(), kNone), readers_(memory_.size()) {}
 
   // Rows that `i` conflicts with, of other threadblocks of its rank; of each threadblock the last.
   const std::vector<uint32_t>& visit(uint32_t i) {
     found_.clear();
     const Instruction& row = rows_[i];
     const OpcodeTraits& t = traits(row.opcode);
-    if (t.reads_source) read(i, layout_.at(row.rank, row.src_buffer, row.src_index));
-    if (t.reads_destination) read(i, layout_.at(row.rank, row.dst_buffer, row.dst_index));
-    if (t.writes_destination) write(i, layout_.at(row.rank, row.dst_buffer, row.dst_index));
+    if (t.reads_source) read(i, memory_.source(row));
+    if (t.reads_destination) read(i, memory_.destination(row));
+    if (t.writes_destination) write(i, memory_.destination(row));
     keep_last_of_each_threadblock();
     return found_;
   }
@@ -29,20 +29,19 @@ class DependencyFinder {
     if (found_.empty() || found_.back() != other) found_.push_back(other);
   }
 
-  void read(uint32_t i, uint32_t chunk) {
-    for (uint32_t k = 0; k < rows_[i].count; ++k) {
-      wait_for(i, writer_[chunk + k]);
-      auto& readers = readers_[chunk + k];
-      if (readers.empty() || readers.back() != i) readers.push_back(i);
+  void read(uint32_t i, Range range) {
+    for (uint32_t k = range.first; k < range.end; ++k) {
+      wait_for(i, writer_[k]);
+      if (readers_[k].empty() || readers_[k].back() != i) readers_[k].push_back(i);
     }
   }
 
-  void write(uint32_t i, uint32_t chunk) {
-    for (uint32_t k = 0; k < rows_[i].count; ++k) {
-      for (uint32_t reader : readers_[chunk + k]) wait_for(i, reader);
-      wait_for(i, writer_[chunk + k]);
-      readers_[chunk + k].clear();
-      writer_[chunk + k] = i;
+  void write(uint32_t i, Range range) {
+    for (uint32_t k = range.first; k < range.end; ++k) {
+      for (uint32_t reader : readers_[k]) wait_for(i, reader);
+      wait_for(i, writer_[k]);
+      readers_[k].clear();
+      writer_[k] = i;
     }
   }
 
@@ -56,7 +55,7 @@ class DependencyFinder {
   }
 
   Instructions rows_;
-  const Layout& layout_;
+  const RowPieces memory_;
   std::vector<uint32_t> writer_, found_;
   std::vector<std::vector<uint32_t>> readers_;
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "passes/passes.h"
+#include "pieces.h"
 
 namespace hemiola {
 
@@ -8,21 +9,24 @@ namespace hemiola {
 // it. Every conflict points to a greater depth, so sorting by depth keeps the program's meaning; within a
 // depth the program's own order stays. Without this, a ring written chunk by chunk would be run chunk by chunk.
 std::vector<Operation> order_operations(Operations operations, const Layout& layout) {
-  std::vector<uint32_t> written(layout.size(), 0), read(layout.size(), 0), depth(operations.size());
+  Pieces pieces(layout.size(), operations.size());
+  for (const Operation& op : operations) {
+    pieces.cut(layout.at(op.src_rank, op.src_buffer, op.src_index), op.count);
+    pieces.cut(layout.at(op.dst_rank, op.dst_buffer, op.dst_index), op.count);
+  }
+  pieces.finish();
+  std::vector<uint32_t> written(pieces.size(), 0), read(pieces.size(), 0), depth(operations.size());
   uint32_t deepest = 0;
   for (size_t i = 0; i < operations.size(); ++i) {
     const Operation& op = operations[i];
-    const uint32_t src = layout.at(op.src_rank, op.src_buffer, op.src_index);
-    const uint32_t dst = layout.at(op.dst_rank, op.dst_buffer, op.dst_index);
+    const Range src = pieces.range(layout.at(op.src_rank, op.src_buffer, op.src_index), op.count);
+    const Range dst = pieces.range(layout.at(op.dst_rank, op.dst_buffer, op.dst_index), op.count);
     uint32_t before = 0;
-    for (uint32_t k = 0; k < op.count; ++k)
-      before = std::max({before, written[src + k], written[dst + k], read[dst + k]});
+    for (uint32_t k = src.first; k < src.end; ++k) before = std::max(before, written[k]);
+    for (uint32_t k = dst.first; k < dst.end; ++k) before = std::max({before, written[k], read[k]});
     depth[i] = before + 1;
-    for (uint32_t k = 0; k < op.count; ++k) {
-      read[src + k] = std::max(read[src + k], depth[i]);
-      written[dst + k] = depth[i];
-      read[dst + k] = 0;
-    }
+    for (uint32_t k = src.first; k < src.end; ++k) read[k] = std::max(read[k], depth[i]);
+    for (uint32_t k = dst.first; k < dst.end; ++k) written[k] = depth[i], read[k] = 0;
     deepest = std::max(deepest, depth[i]);
   }
   std::vector<size_t> first(deepest + 2, 0);

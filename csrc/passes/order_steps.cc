@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "passes/passes.h"
+#include "passes/rows.h"
 
 // The witness. Instructions are halves of operations: an operation has a half that sends and one that
 // receives (a local one has only the latter), and a fused instruction is the receiving half of one operation
@@ -92,24 +92,20 @@ class Witness {
     }
   }
 
-  // Edges between halves that touch the same chunk, one of them writing, in the order of operations. What
-  // rrs does not store counts as stored: it would be, were it split.
+  // Edges between halves that touch the same chunk, one of them writing, in the order of operations. A fused
+  // instruction sends what lies in its destination, a plain one's destination is what it sends. What rrs does
+  // not store counts as stored: it would be, were it split.
   void find_conflicts(const Layout& layout) {
-    writer_.assign(layout.size(), kNone);
-    readers_.assign(layout.size(), {});
+    const RowPieces memory(rows_, layout);
+    writer_.assign(memory.size(), kNone);
+    readers_.assign(memory.size(), {});
     last_edge_.assign(pending_.size(), kNone);
     for (uint32_t op = 0; op < sender_.size(); ++op) {
-      if (sender_[op] != kNone) {
-        const Instruction& row = rows_[sender_[op]];
-        const bool fused = is_fused(row);
-        read(sending(op), layout.at(row.rank, fused ? row.dst_buffer : row.src_buffer, fused ? row.dst_index : row.src_index), row.count);
-      }
+      if (sender_[op] != kNone) read(sending(op), memory.destination(rows_[sender_[op]]));
       if (receiver_[op] == kNone) continue;
       const Instruction& row = rows_[receiver_[op]];
-      const OpcodeTraits& t = traits(row.opcode);
-      const uint32_t half = receiving(op);
-      if (t.reads_source) read(half, layout.at(row.rank, row.src_buffer, row.src_index), row.count);
-      write(half, layout.at(row.rank, row.dst_buffer, row.dst_index), row.count);
+      if (traits(row.opcode).reads_source) read(receiving(op), memory.source(row));
+      write(receiving(op), memory.destination(row));
     }
     build_successors();
     writer_ = {};
@@ -118,20 +114,19 @@ class Witness {
     edges_ = {};
   }
 
-  void read(uint32_t half, uint32_t chunk, uint32_t count) {
-    for (uint32_t k = 0; k < count; ++k) {
-      add_edge(writer_[chunk + k], half);
-      if (readers_[chunk + k].empty() || readers_[chunk + k].back() != half) readers_[chunk + k].push_back(half);
+  void read(uint32_t half, Range range) {
+    for (uint32_t k = range.first; k < range.end; ++k) {
+      add_edge(writer_[k], half);
+      if (readers_[k].empty() || readers_[k].back() != half) readers_[k].push_back(half);
     }
   }
 
-  void write(uint32_t half, uint32_t chunk, uint32_t count) {
-    for (uint32_t k = 0; k < count; ++k) {
-      auto& readers = readers_[chunk + k];
-      for (uint32_t reader : readers) add_edge(reader, half);
-      if (readers.empty()) add_edge(writer_[chunk + k], half);
-      readers.clear();
-      writer_[chunk + k] = half;
+  void write(uint32_t half, Range range) {
+    for (uint32_t k = range.first; k < range.end; ++k) {
+      for (uint32_t reader : readers_[k]) add_edge(reader, half);
+      if (readers_[k].empty()) add_edge(writer_[k], half);
+      readers_[k].clear();
+      writer_[k] = half;
     }
   }
 

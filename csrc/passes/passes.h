@@ -21,7 +21,7 @@ std::vector<Operation> order_operations(Operations operations, const Layout& lay
 std::vector<Instruction> lower(Operations operations);
 
 // Reads of a copy become reads of its original while that is unchanged; copies that nobody reads go.
-// `kept` are the chunks that must hold their value at the end.
+// `kept` are the ranges, (first chunk, count) each, that must hold their value at the end.
 std::vector<Instruction> forward_copies(Instructions instructions, const Layout& layout,
                                         std::span<const uint32_t> kept);
 

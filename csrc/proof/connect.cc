@@ -15,12 +15,6 @@ std::vector<uint32_t> steps_that(const PlanView& plan, uint32_t block, bool Opco
   return found;
 }
 
-bool acts_at_all(const PlanView& plan, uint32_t block, bool OpcodeTraits::* acts) {
-  for (uint32_t step = plan.threadblocks[block].first_step; step < plan.end_of_block(block); ++step)
-    if (traits(plan.steps[step].opcode).*acts) return true;
-  return false;
-}
-
 class Connector {
  public:
   explicit Connector(const PlanView& plan) : plan_(plan) {
@@ -32,10 +26,10 @@ class Connector {
   Connections run() {
     for (uint32_t block = 0; block < plan_.threadblocks.size(); ++block) {
       const Threadblock& b = plan_.threadblocks[block];
-      if (b.send_peer != kNoPeer && acts_at_all(plan_, block, &OpcodeTraits::sends))
+      if (b.send_peer != kNoPeer)
         result_.sending[block] =
             take({b.rank, static_cast<uint32_t>(b.send_peer), b.channel}, block, result_.sender, ConnectionFaultKind::two_senders);
-      if (b.recv_peer != kNoPeer && acts_at_all(plan_, block, &OpcodeTraits::receives))
+      if (b.recv_peer != kNoPeer)
         result_.receiving[block] =
             take({static_cast<uint32_t>(b.recv_peer), b.rank, b.channel}, block, result_.receiver, ConnectionFaultKind::two_receivers);
     }

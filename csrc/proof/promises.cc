@@ -3,47 +3,111 @@
 #include <unordered_map>
 
 namespace hemiola {
+namespace {
 
-Memory start(const Meaning& meaning, const Layout& layout) {
-  Memory memory;
-  memory.chunks.assign(layout.size(), Values::kGarbage);
-  for (const Holding& row : meaning.held)
-    memory.chunks[layout.at(row.rank, row.buffer, row.index)] = memory.values.atom(row.atom);
-  return memory;
+std::vector<uint32_t> buffer_sizes(const Layout& layout) {
+  std::vector<uint32_t> sizes;
+  for (uint32_t rank = 0; rank < layout.num_ranks(); ++rank)
+    for (uint32_t buffer = 0; buffer < 3; ++buffer) sizes.push_back(layout.chunks(rank, buffer));
+  return sizes;
 }
 
-Fulfilment check_promises(Memory& memory, const Meaning& meaning, const Layout& layout, size_t limit) {
-  Fulfilment result;
+// Remembers which expression was found first for each chunk of each set, to see whether others are the same.
+class Expressions {
+ public:
+  explicit Expressions(const Meaning& meaning) : first_(sizes(meaning)) {}
+
+  bool same(const Promise& promise, const Segments& found) {
+    first_.read(promise.set, promise.input_index, promise.count, known_);
+    if (known_.size() == 1 && known_.front().value == kGarbage) {
+      first_.write(promise.set, promise.input_index, found, 0);
+      return true;
+    }
+    size_t i = 0, j = 0;
+    uint32_t in_known = 0, in_found = 0;
+    while (i < known_.size()) {
+      const uint32_t count = std::min(known_[i].count - in_known, found[j].count - in_found);
+      if (known_[i].at(in_known) != found[j].at(in_found)) return false;
+      in_known += count;
+      in_found += count;
+      if (in_known == known_[i].count) ++i, in_known = 0;
+      if (in_found == found[j].count) ++j, in_found = 0;
+    }
+    return true;
+  }
+
+ private:
+  static std::vector<uint32_t> sizes(const Meaning& meaning) {
+    std::vector<uint32_t> ends(meaning.set_first.size(), 0);
+    for (const Promise& p : meaning.promised) ends[p.set] = std::max(ends[p.set], p.input_index + p.count);
+    return ends;
+  }
+
+  Memory first_;
+  Segments known_;
+};
+
+std::vector<AtomSets::Id> intern_sets(Values& values, const Meaning& meaning) {
   std::vector<AtomSets::Id> sets;
   for (size_t k = 0; k + 1 < meaning.set_first.size(); ++k) {
     const size_t first = meaning.set_first[k], end = meaning.set_first[k + 1];
-    sets.push_back(memory.values.sets().of_runs(meaning.runs.subspan(2 * first, 2 * (end - first))));
+    sets.push_back(values.sets().of_runs(meaning.runs.subspan(2 * first, 2 * (end - first))));
   }
-  std::vector<Values::Id> expression(sets.size(), Values::kGarbage);
+  return sets;
+}
+
+}  // namespace
+
+State start(const Meaning& meaning, const Layout& layout) {
+  State state{Values(layout.num_ranks()), Memory(buffer_sizes(layout))};
+  for (const Holding& row : meaning.held)
+    state.memory.write(3 * row.rank + row.buffer, row.index, {{row.count, state.values.input(row.rank, row.input_index), 0}}, 0);
+  return state;
+}
+
+Fulfilment check_promises(Values& values, const Reader& read, const Meaning& meaning, size_t limit) {
+  Fulfilment result;
+  const auto sets = intern_sets(values, meaning);
+  Expressions expressions(meaning);
+  Segments found;
   for (uint32_t row = 0; row < meaning.promised.size(); ++row) {
     const Promise& promise = meaning.promised[row];
-    const Values::Id value = memory.chunks[layout.at(promise.rank, promise.buffer, promise.index)];
-    if (memory.values.set_of(value) != sets[promise.set]) {
-      if (result.broken.size() < limit)
-        result.broken.push_back({row, memory.values.has_garbage(value), memory.values.contributions(value)});
-      continue;
+    read(promise, found);
+    uint32_t offset = 0;
+    bool kept = true;
+    for (const Segment& s : found) {
+      kept = values.set_of(s.value) == sets[promise.set] && s.value.base == promise.input_index + offset;
+      if (!kept) {
+        if (result.broken.size() < limit)
+          result.broken.push_back({row, offset, s.value == kGarbage, values.contributions(s.value)});
+        break;
+      }
+      offset += s.count;
     }
-    Values::Id& first = expression[promise.set];
-    if (first == Values::kGarbage) first = value;
-    result.same_expression = result.same_expression && first == value;
+    if (kept && result.same_expression) result.same_expression = expressions.same(promise, found);
   }
   return result;
 }
 
+Fulfilment check_promises(State& state, const Meaning& meaning, size_t limit) {
+  const Reader read = [&](const Promise& promise, Segments& found) {
+    state.memory.read(3 * promise.rank + promise.buffer, promise.index, promise.count, found);
+  };
+  return check_promises(state.values, read, meaning, limit);
+}
+
 SequentialRun run_operations(std::span<const Operation> rows, const Meaning& meaning, const Layout& layout) {
   SequentialRun run{kNone, start(meaning, layout)};
-  auto& [values, chunks] = run.memory;
+  auto& [values, memory] = run.state;
+  Segments source, target, sums;
   for (const Operation& op : rows) {
-    const uint32_t src = layout.at(op.src_rank, op.src_buffer, op.src_index);
-    const uint32_t dst = layout.at(op.dst_rank, op.dst_buffer, op.dst_index);
-    const bool reduce = static_cast<Kind>(op.kind) == Kind::reduce;
-    for (uint32_t k = 0; k < op.count; ++k)
-      chunks[dst + k] = reduce ? values.add(chunks[dst + k], chunks[src + k]) : chunks[src + k];
+    memory.read(3 * op.src_rank + op.src_buffer, op.src_index, op.count, source);
+    if (static_cast<Kind>(op.kind) == Kind::reduce) {
+      memory.read(3 * op.dst_rank + op.dst_buffer, op.dst_index, op.count, target);
+      add_ranges(values, target, source, sums);
+      source.swap(sums);
+    }
+    memory.write(3 * op.dst_rank + op.dst_buffer, op.dst_index, source, 0);
   }
   return run;
 }
@@ -51,29 +115,35 @@ SequentialRun run_operations(std::span<const Operation> rows, const Meaning& mea
 SequentialRun run_instructions(std::span<const Instruction> rows, uint32_t num_operations, const Meaning& meaning,
                                const Layout& layout) {
   SequentialRun run{kNone, start(meaning, layout)};
-  auto& [values, chunks] = run.memory;
-  std::unordered_map<uint32_t, std::vector<Values::Id>> messages;
+  auto& [values, memory] = run.state;
+  struct Message {
+    uint32_t count;
+    Segments contents;
+  };
+  std::unordered_map<uint32_t, Message> messages;
+  Segments moved, other, sums;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const Instruction& row = rows[i];
     const OpcodeTraits& t = traits(row.opcode);
-    std::vector<Values::Id> moved(row.count, Values::kGarbage);
-    const uint32_t src = layout.at(row.rank, row.src_buffer, row.src_index);
-    const uint32_t dst = layout.at(row.rank, row.dst_buffer, row.dst_index);
+    if (t.reads_source) memory.read(3 * row.rank + row.src_buffer, row.src_index, row.count, moved);
     if (t.receives) {
       const auto message = messages.find(row.recv_operation);
-      if (row.recv_operation >= num_operations || message == messages.end() || message->second.size() != row.count) {
+      if (row.recv_operation >= num_operations || message == messages.end() || message->second.count != row.count) {
         run.stuck = i;
         return run;
       }
-      moved = std::move(message->second);
+      other = std::move(message->second.contents);
       messages.erase(message);
     }
-    for (uint32_t k = 0; k < row.count; ++k) {
-      if (t.reads_source) moved[k] = t.receives ? values.add(moved[k], chunks[src + k]) : chunks[src + k];
-      if (t.reads_destination) moved[k] = values.add(chunks[dst + k], moved[k]);
+    if (t.reads_destination) memory.read(3 * row.rank + row.dst_buffer, row.dst_index, row.count, other);
+    if ((t.receives && t.reads_source) || t.reads_destination) {
+      add_ranges(values, other, moved, sums);
+      moved.swap(sums);
+    } else if (t.receives) {
+      moved.swap(other);
     }
-    if (t.writes_destination) std::copy(moved.begin(), moved.end(), chunks.begin() + dst);
-    if (t.sends) messages[row.send_operation] = std::move(moved);
+    if (t.writes_destination) memory.write(3 * row.rank + row.dst_buffer, row.dst_index, moved, 0);
+    if (t.sends) messages[row.send_operation] = {row.count, moved};
   }
   return run;
 }
@@ -85,13 +155,16 @@ Proof prove(const PlanView& plan, const Meaning& meaning, uint32_t slots, size_t
   proof.connection_faults = connections.faults;
   if (!proof.overlaps.empty() || !proof.connection_faults.empty()) return proof;
   {
-    Memory memory = start(meaning, *plan.layout);
-    const RunResult free = run(plan, connections, kUnlimited, false, &memory);
-    proof.stuck = free.cycle;
-    if (!free.ended) return proof;
-    proof.fulfilment = check_promises(memory, meaning, *plan.layout, limit);
-    memory = {};
-    proof.races = find_races(plan, connections, free.order, limit);
+    std::vector<uint32_t> order;
+    {
+      State state = start(meaning, *plan.layout);
+      RunResult free = run(plan, connections, kUnlimited, false, &state);
+      proof.stuck = free.cycle;
+      if (!free.ended) return proof;
+      proof.fulfilment = check_promises(state, meaning, limit);
+      order = std::move(free.order);
+    }
+    proof.races = find_races(plan, connections, order, limit);
   }
   proof.stuck_by_step = run(plan, connections, slots, false, nullptr).cycle;
   for (const Step& step : plan.steps) {

@@ -1,6 +1,7 @@
 // What memory holds against what a collective promises, and the laws of the two levels above the plan.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -11,28 +12,34 @@ namespace hemiola {
 struct Meaning {
   std::span<const Holding> held;
   std::span<const Promise> promised;
-  std::span<const uint32_t> set_first, runs;
+  std::span<const uint32_t> set_first;
+  std::span<const uint64_t> runs;
 };
 
 struct BrokenPromise {
-  uint32_t row;  // of `promised`
+  uint32_t row;     // of `promised`
+  uint32_t offset;  // the first chunk of it that is wrong
   bool garbage;
-  std::vector<uint32_t> found;  // contributions, with multiplicity
+  std::vector<std::pair<uint32_t, uint32_t>> found;  // (rank, input chunk), with multiplicity
 };
 struct Fulfilment {
   std::vector<BrokenPromise> broken;
   bool same_expression = true;  // chunks that are promised the same sum hold the same expression
 };
 
-Memory start(const Meaning& meaning, const Layout& layout);
-Fulfilment check_promises(Memory& memory, const Meaning& meaning, const Layout& layout, size_t limit);
+State start(const Meaning& meaning, const Layout& layout);
+Fulfilment check_promises(State& state, const Meaning& meaning, size_t limit);
 
 // Runs rows one after another, in their order. `stuck` is the first row that needs a message that has not
 // been sent, or whose message has another number of chunks; kNone when all rows ran.
 struct SequentialRun {
   uint32_t stuck = kNone;
-  Memory memory;
+  State state;
 };
+// What a range of memory holds, for the promises of a trace.
+using Reader = std::function<void(const Promise&, Segments&)>;
+Fulfilment check_promises(Values& values, const Reader& read, const Meaning& meaning, size_t limit);
+
 SequentialRun run_operations(std::span<const Operation> rows, const Meaning& meaning, const Layout& layout);
 SequentialRun run_instructions(std::span<const Instruction> rows, uint32_t num_operations, const Meaning& meaning,
                                const Layout& layout);

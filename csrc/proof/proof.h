@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "layout.h"
+#include "memory.h"
 #include "tables.h"
 #include "values.h"
 
@@ -32,13 +33,18 @@ struct PlanView {
   uint32_t awaited(uint32_t rank, const Dependency& wait) const {
     return threadblocks[ranks[rank].first_threadblock + wait.threadblock].first_step + wait.step;
   }
-  uint32_t chunk(uint32_t rank, uint32_t buffer, uint32_t index) const {
+  // The memory behind a name: its buffer, numbered 3 per rank, and the index there.
+  struct Place {
+    uint32_t buffer, index;
+  };
+  Place place(uint32_t rank, uint32_t buffer, uint32_t index) const {
     if (buffer == alias_source && alias_offset[rank] >= 0)
-      return layout->at(rank, alias_target, index + static_cast<uint32_t>(alias_offset[rank]));
-    return layout->at(rank, buffer, index);
+      return {3 * rank + alias_target, index + static_cast<uint32_t>(alias_offset[rank])};
+    return {3 * rank + buffer, index};
   }
-  uint32_t source(uint32_t rank, const Step& s) const { return chunk(rank, s.src_buffer, s.src_index); }
-  uint32_t destination(uint32_t rank, const Step& s) const { return chunk(rank, s.dst_buffer, s.dst_index); }
+  Place source(uint32_t rank, const Step& s) const { return place(rank, s.src_buffer, s.src_index); }
+  Place destination(uint32_t rank, const Step& s) const { return place(rank, s.dst_buffer, s.dst_index); }
+  uint32_t chunk(Place p) const { return layout->at(p.buffer / 3, p.buffer % 3, p.index); }
 };
 
 enum class ConnectionFaultKind : uint32_t { two_senders, two_receivers, more_sent, more_received, counts };
@@ -69,18 +75,20 @@ inline constexpr uint32_t kUnlimited = 0xffffffff;
 
 // Runs the plan once. Threadblocks are sequential and connections are queues, so every other run ends where
 // this one does. `by_chunk`: a step moves its chunks one by one, each in a slot of its own; otherwise a step
-// takes one slot. With no slots a send ends only when it is received. Memory is symbolic and may be null.
-struct Memory {
+// takes one slot. With no slots a send ends only when it is received. Memory is symbolic; without `state` none is
+// kept.
+struct State {
   Values values;
-  std::vector<Values::Id> chunks;
+  Memory memory;
 };
-RunResult run(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, Memory* memory);
+RunResult run(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state);
 
 struct Race {
   uint32_t step, other_step, rank, chunk;
   bool writes, other_writes;
 };
 // Conflicting accesses that no chain of threadblock order, dependencies and messages orders; at most `limit`.
+// A message may arrive chunk by chunk: when its first chunk is there, its last may not have been read yet.
 std::vector<Race> find_races(const PlanView& plan, const Connections& connections,
                              const std::vector<uint32_t>& order, size_t limit);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "pieces.h"
 #include "proof/proof.h"
 
 namespace hemiola {
@@ -36,13 +37,17 @@ class HappensBefore {
       learn(step, plan_.awaited(rank, plan_.dependencies[k]));
   }
 
-  bool ordered(uint32_t earlier, uint32_t later) {
+  // Whether chunk `offset_earlier` of the earlier step's range is done with before chunk `offset_later` of the
+  // later one's is touched.
+  bool ordered(uint32_t earlier, uint32_t offset_earlier, uint32_t later, uint32_t offset_later) {
     if (block_of_[earlier] == block_of_[later]) return true;
     const auto known = known_.find(key(later, earlier));
     if (known != known_.end() && known->second >= earlier) return true;
-    if (!reaches(earlier, later, false) && !reaches(earlier, later, true)) return false;
-    learn(later, earlier);
-    return true;
+    if (reaches(earlier, later, false) || reaches(earlier, later, true)) {
+      learn(later, earlier);
+      return true;
+    }
+    return offset_earlier <= offset_later && streams(earlier, later);
   }
 
  private:
@@ -55,9 +60,21 @@ class HappensBefore {
     known = std::max(known, earlier);
   }
 
+  // Whether the earlier step has ended when the later one begins. The messages that the later step itself
+  // takes chunk by chunk do not count for that: a step may begin before the steps that feed it have ended.
+  // What those had to wait for before they began counts.
   bool reaches(uint32_t earlier, uint32_t later, bool along_messages) {
     ++question_;
-    stack_.assign(1, later);
+    stack_.clear();
+    for (uint32_t at = later; at != kNone && position_[at] >= position_[earlier];) {
+      push_before(at, earlier);
+      const bool one_chunk = plan_.steps[at].count == 1;
+      at = along_messages ? connections_.matching_send[at] : kNone;
+      if (at != kNone && one_chunk) {
+        push(at, earlier);
+        break;
+      }
+    }
     while (!stack_.empty()) {
       const uint32_t at = stack_.back();
       stack_.pop_back();
@@ -65,13 +82,25 @@ class HappensBefore {
       const uint32_t entry = entry_[at];
       if (entry == kNone || visited_[entry] == question_ || position_[entry] < position_[earlier]) continue;
       visited_[entry] = question_;
-      const uint32_t block = block_of_[entry];
-      if (entry > plan_.threadblocks[block].first_step) push(entry - 1, earlier);
-      for (uint32_t k = plan_.steps[entry].first_dependency; k < plan_.end_of_waits(entry); ++k)
-        push(plan_.awaited(plan_.threadblocks[block].rank, plan_.dependencies[k]), earlier);
+      push_before(entry, earlier);
       if (along_messages && connections_.matching_send[entry] != kNone) push(connections_.matching_send[entry], earlier);
     }
     return false;
+  }
+
+  // Whether the earlier step's message reaches the later step directly or through steps that send it on.
+  bool streams(uint32_t earlier, uint32_t later) const {
+    uint32_t at = later;
+    while (at != kNone && at != earlier && position_[at] > position_[earlier]) at = connections_.matching_send[at];
+    return at == earlier;
+  }
+
+  // What must have ended before a step begins, messages aside.
+  void push_before(uint32_t step, uint32_t earlier) {
+    const Threadblock& block = plan_.threadblocks[block_of_[step]];
+    if (step > block.first_step) push(step - 1, earlier);
+    for (uint32_t k = plan_.steps[step].first_dependency; k < plan_.end_of_waits(step); ++k)
+      push(plan_.awaited(block.rank, plan_.dependencies[k]), earlier);
   }
 
   void push(uint32_t step, uint32_t earlier) {
@@ -91,8 +120,16 @@ class HappensBefore {
 class RaceFinder {
  public:
   RaceFinder(const PlanView& plan, const Connections& connections, const std::vector<uint32_t>& order, size_t limit)
-      : plan_(plan), before_(plan, connections, order), limit_(limit), writer_(plan.layout->size(), kNone),
-        readers_(plan.layout->size()) {}
+      : plan_(plan), before_(plan, connections, order), limit_(limit), pieces_(plan.layout->size(), plan.steps.size()) {
+    for (uint32_t step = 0; step < plan.steps.size(); ++step) {
+      const Access access = access_of(step);
+      if (access.reads_source) pieces_.cut(access.source, plan.steps[step].count);
+      if (access.uses_destination) pieces_.cut(access.destination, plan.steps[step].count);
+    }
+    pieces_.finish();
+    writer_.assign(pieces_.size(), {});
+    readers_.assign(pieces_.size(), {});
+  }
 
   std::vector<Race> run(const std::vector<uint32_t>& order) {
     for (uint32_t step : order) {
@@ -104,42 +141,64 @@ class RaceFinder {
   }
 
  private:
-  // All reads of a step come before its writes; a step does not conflict with itself.
-  void visit(uint32_t step) {
+  struct Access {
+    uint32_t source, destination;  // first chunks
+    bool reads_source, uses_destination;
+  };
+  struct Touch {
+    uint32_t step = kNone, offset = 0;  // the piece's first chunk is this one of the step's range
+  };
+
+  Access access_of(uint32_t step) const {
     const Step& s = plan_.steps[step];
     const OpcodeTraits& t = traits(s.opcode);
     const uint32_t rank = plan_.threadblocks[before_.block_of(step)].rank;
-    if (t.reads_source) read(step, rank, plan_.source(rank, s), s.count);
-    if (t.reads_destination) read(step, rank, plan_.destination(rank, s), s.count);
-    if (t.writes_destination) write(step, rank, plan_.destination(rank, s), s.count);
+    return {t.reads_source ? plan_.chunk(plan_.source(rank, s)) : 0,
+            t.writes_destination ? plan_.chunk(plan_.destination(rank, s)) : 0, t.reads_source, t.writes_destination};
   }
 
-  void read(uint32_t step, uint32_t rank, uint32_t chunk, uint32_t count) {
-    for (uint32_t k = 0; k < count; ++k) {
-      check(writer_[chunk + k], true, step, false, rank, chunk + k);
-      readers_[chunk + k].push_back(step);
+  // All reads of a step come before its writes; a step does not conflict with itself.
+  void visit(uint32_t step) {
+    const Access access = access_of(step);
+    const uint32_t count = plan_.steps[step].count;
+    if (access.reads_source) read(step, access.source, count);
+    if (traits(plan_.steps[step].opcode).reads_destination) read(step, access.destination, count);
+    if (access.uses_destination) write(step, access.destination, count);
+  }
+
+  void read(uint32_t step, uint32_t chunk, uint32_t count) {
+    const Range range = pieces_.range(chunk, count);
+    for (uint32_t k = range.first; k < range.end; ++k) {
+      const Touch here{step, pieces_.start(k) - chunk};
+      check(writer_[k], true, here, false, k);
+      readers_[k].push_back(here);
     }
   }
 
-  void write(uint32_t step, uint32_t rank, uint32_t chunk, uint32_t count) {
-    for (uint32_t k = 0; k < count; ++k) {
-      check(writer_[chunk + k], true, step, true, rank, chunk + k);
-      for (uint32_t reader : readers_[chunk + k]) check(reader, false, step, true, rank, chunk + k);
-      readers_[chunk + k].clear();
-      writer_[chunk + k] = step;
+  void write(uint32_t step, uint32_t chunk, uint32_t count) {
+    const Range range = pieces_.range(chunk, count);
+    for (uint32_t k = range.first; k < range.end; ++k) {
+      const Touch here{step, pieces_.start(k) - chunk};
+      check(writer_[k], true, here, true, k);
+      for (const Touch& reader : readers_[k]) check(reader, false, here, true, k);
+      readers_[k].clear();
+      writer_[k] = here;
     }
   }
 
-  void check(uint32_t earlier, bool earlier_writes, uint32_t later, bool later_writes, uint32_t rank, uint32_t chunk) {
-    if (earlier == kNone || earlier == later || before_.ordered(earlier, later)) return;
-    if (races_.size() < limit_) races_.push_back({earlier, later, rank, chunk, earlier_writes, later_writes});
+  void check(Touch earlier, bool earlier_writes, Touch later, bool later_writes, uint32_t piece) {
+    if (earlier.step == kNone || earlier.step == later.step || races_.size() >= limit_) return;
+    if (before_.ordered(earlier.step, earlier.offset, later.step, later.offset)) return;
+    const uint32_t rank = plan_.threadblocks[before_.block_of(later.step)].rank;
+    races_.push_back({earlier.step, later.step, rank, pieces_.start(piece), earlier_writes, later_writes});
   }
 
   const PlanView& plan_;
   HappensBefore before_;
   size_t limit_;
-  std::vector<uint32_t> writer_;
-  std::vector<std::vector<uint32_t>> readers_;
+  Pieces pieces_;
+  std::vector<Touch> writer_;
+  std::vector<std::vector<Touch>> readers_;
   std::vector<Race> races_;
 };
 
@@ -157,7 +216,7 @@ std::vector<uint32_t> find_overlaps(const PlanView& plan, size_t limit) {
     for (uint32_t step = plan.threadblocks[block].first_step; step < plan.end_of_block(block); ++step) {
       const Step& s = plan.steps[step];
       if (!traits(s.opcode).reads_source || !traits(s.opcode).writes_destination) continue;
-      const uint32_t src = plan.source(rank, s), dst = plan.destination(rank, s);
+      const uint32_t src = plan.chunk(plan.source(rank, s)), dst = plan.chunk(plan.destination(rank, s));
       if (src != dst && src < dst + s.count && dst < src + s.count && found.size() < limit) found.push_back(step);
     }
   }

@@ -2,13 +2,14 @@
 #include <queue>
 
 #include "proof/proof.h"
+#include "enforce.h"
 
 namespace hemiola {
 namespace {
 
 struct Fifo {
   uint32_t sent = 0, received = 0;  // messages: steps, or chunks when running by chunk
-  std::deque<Values::Id> values;
+  std::deque<Segment> contents;
 };
 
 struct Block {
@@ -20,8 +21,8 @@ struct Block {
 
 class Runner {
  public:
-  Runner(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, Memory* memory)
-      : plan_(plan), connections_(connections), slots_(slots), by_chunk_(by_chunk), memory_(memory),
+  Runner(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state)
+      : plan_(plan), connections_(connections), slots_(slots), by_chunk_(by_chunk), state_(state),
         fifos_(connections.sender.size()), waiters_(plan.threadblocks.size()) {
     for (const Threadblock& b : plan.threadblocks) blocks_.push_back({b.first_step});
     result_.order.reserve(plan.steps.size());
@@ -65,9 +66,27 @@ class Runner {
     }
     const uint32_t messages = by_chunk_ ? plan_.steps[step].count : 1;
     while (blocks_[block].moved < messages) {
+      if (slots_ > 0 && hand_over(block, messages)) continue;
       if (!move(block)) return false;
       ++blocks_[block].moved;
     }
+    return true;
+  }
+
+  // A long message between a step that only sends and one that only receives, both under way: chunks go
+  // through one after another without end, so the rest of it is moved at once.
+  bool hand_over(uint32_t block, uint32_t messages) {
+    Block& receiver = blocks_[block];
+    const OpcodeTraits& t = traits(plan_.steps[receiver.step].opcode);
+    if (!t.receives || t.sends || messages - receiver.moved < 2) return false;
+    const uint32_t connection = connections_.receiving[block];
+    Fifo& fifo = fifos_[connection];
+    Block& sender = blocks_[connections_.sender[connection]];
+    const bool sending = sender.moved > 0 && connections_.matching_send[receiver.step] == sender.step;
+    if (!sending || traits(plan_.steps[sender.step].opcode).receives) return false;
+    fifo.sent = fifo.received = fifo.received + messages - receiver.moved;
+    receiver.moved = sender.moved = messages;
+    wake(connections_.sender[connection]);
     return true;
   }
 
@@ -121,7 +140,7 @@ class Runner {
 
   void finish_step(uint32_t block) {
     Block& b = blocks_[block];
-    if (memory_ != nullptr) compute(block);
+    if (state_ != nullptr) compute(block);
     result_.order.push_back(b.step);
     ++b.step;
     b.moved = 0;
@@ -136,21 +155,32 @@ class Runner {
   // step on, so this needs a run in which every step ends as one (not by chunk, and with slots).
   void compute(uint32_t block) {
     const Step& s = plan_.steps[blocks_[block].step];
+    if (s.opcode == Opcode::nop) return;
     const OpcodeTraits& t = traits(s.opcode);
     const uint32_t rank = plan_.threadblocks[block].rank;
-    const uint32_t src = t.reads_source ? plan_.source(rank, s) : 0;
-    const uint32_t dst = t.writes_destination ? plan_.destination(rank, s) : 0;
-    auto& chunks = memory_->chunks;
-    for (uint32_t k = 0; k < s.count && s.opcode != Opcode::nop; ++k) {
-      Values::Id value = t.reads_source ? chunks[src + k] : Values::kGarbage;
-      if (t.receives) {
-        auto& arriving = fifos_[connections_.receiving[block]].values;
-        value = t.reads_source ? memory_->values.add(arriving.front(), value) : arriving.front();
-        arriving.pop_front();
-      }
-      if (t.reads_destination) value = memory_->values.add(chunks[dst + k], value);
-      if (t.writes_destination) chunks[dst + k] = value;
-      if (t.sends) fifos_[connections_.sending[block]].values.push_back(value);
+    const PlanView::Place src = plan_.source(rank, s), dst = plan_.destination(rank, s);
+    if (t.reads_source) state_->memory.read(src.buffer, src.index, s.count, moved_);
+    if (t.receives) take(fifos_[connections_.receiving[block]], s.count, arrived_);
+    if (t.reads_destination) state_->memory.read(dst.buffer, dst.index, s.count, arrived_);
+    if ((t.receives && t.reads_source) || t.reads_destination) {
+      add_ranges(state_->values, arrived_, moved_, sums_);
+      moved_.swap(sums_);
+    } else if (t.receives) {
+      moved_.swap(arrived_);
+    }
+    if (t.writes_destination) state_->memory.write(dst.buffer, dst.index, moved_, 0);
+    if (!t.sends) return;
+    auto& leaving = fifos_[connections_.sending[block]].contents;
+    leaving.insert(leaving.end(), moved_.begin(), moved_.end());
+  }
+
+  static void take(Fifo& fifo, uint32_t count, Segments& taken) {
+    taken.clear();
+    while (count > 0) {
+      taken.push_back(fifo.contents.front());
+      fifo.contents.pop_front();
+      ENFORCE(taken.back().count <= count, "a message ends within a segment");
+      count -= taken.back().count;
     }
   }
 
@@ -190,19 +220,20 @@ class Runner {
   const Connections& connections_;
   uint32_t slots_;
   bool by_chunk_;
-  Memory* memory_;
+  State* state_;
   std::vector<Fifo> fifos_;
   std::vector<Block> blocks_;
   using Waiter = std::pair<uint32_t, uint32_t>;  // step that must have ended, threadblock that waits
   std::vector<std::priority_queue<Waiter, std::vector<Waiter>, std::greater<>>> waiters_;
   std::vector<uint32_t> queue_;
+  Segments moved_, arrived_, sums_;
   RunResult result_;
 };
 
 }  // namespace
 
-RunResult run(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, Memory* memory) {
-  return Runner(plan, connections, slots, by_chunk, memory).go();
+RunResult run(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state) {
+  return Runner(plan, connections, slots, by_chunk, state).go();
 }
 
 }  // namespace hemiola

@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 Column = npt.NDArray[np.uint32]
+Runs = npt.NDArray[np.uint64]
+Broken = list[tuple[int, int, bool, list[tuple[int, int]]]]
 
 def version() -> str: ...
 def opcodes() -> list[tuple[str, bool, bool, bool, bool, bool]]: ...
@@ -17,7 +19,8 @@ class Fault:
     index: int
     size: int
     line: int
-    atom: int
+    origin_rank: int
+    origin_index: int
 
 class Trace:
     def __init__(
@@ -51,8 +54,8 @@ class Trace:
     ) -> int: ...
     def check_fresh(self, rank: int, buffer: int, index: int, count: int, stamp: int, /) -> int: ...
     def size(self, rank: int, buffer: int, /) -> int: ...
-    def first_broken_promise(self, promised: Bytes, set_first: Column, runs: Column, /) -> int: ...
-    def contributions(self, rank: int, buffer: int, index: int, /) -> list[int] | None: ...
+    def broken_promises(self, held: Bytes, promised: Bytes, set_first: Column, runs: Runs, /) -> Broken: ...
+    def contributions(self, rank: int, buffer: int, index: int, /) -> list[tuple[int, int]] | None: ...
     @property
     def fault(self) -> Fault: ...
     def finish(self) -> tuple[Column, Bytes]: ...
@@ -86,14 +89,14 @@ def prove(
     held: Bytes,
     promised: Bytes,
     set_first: Column,
-    runs: Column,
+    runs: Runs,
     slots: int,
     limit: int,
     /,
 ) -> Any: ...
 def run_operations(
-    operations: Bytes, chunks: Column, held: Bytes, promised: Bytes, set_first: Column, runs: Column, /
-) -> list[tuple[int, bool, list[int]]]: ...
+    operations: Bytes, chunks: Column, held: Bytes, promised: Bytes, set_first: Column, runs: Runs, /
+) -> Broken: ...
 def run_instructions(
     instructions: Bytes,
     num_operations: int,
@@ -101,6 +104,6 @@ def run_instructions(
     held: Bytes,
     promised: Bytes,
     set_first: Column,
-    runs: Column,
+    runs: Runs,
     /,
-) -> tuple[int | None, list[tuple[int, bool, list[int]]]]: ...
+) -> tuple[int | None, Broken]: ...

@@ -1,20 +1,20 @@
 """What each collective means: which contribution lies where before, and which must lie where after.
 
-A collective *is* its precondition and its postcondition. Data is cut into chunks; the chunk ``index`` of
-rank ``rank``'s input is one indivisible contribution, an **atom**, numbered ``index * num_ranks + rank``
-so that the atoms that a reduction adds up are neighbours. A promise is a set of atoms per chunk: one atom
-for data that is moved, several for data that is summed. Lengths in bytes appear nowhere, so nothing that
-is proven here depends on them.
+A collective *is* its precondition and its postcondition. Data is cut into chunks; chunk ``i`` of rank ``r``'s
+input is one indivisible contribution. A promise is a set of contributions per chunk: one for data that is
+moved, several for data that is summed. Both conditions are tables of ranges, because neighbouring chunks
+are treated alike: a row speaks of ``count`` chunks, and a set names its contributions relative to the
+row's ``input_index``. Lengths in bytes appear nowhere, so nothing that is proven here depends on them.
 
-Worked example, two ranks, ``AllReduce(2, chunks=2)``: rank 0's input chunks are atoms 0 and 2, rank 1's
-are 1 and 3; afterwards chunk 0 of both outputs holds {0, 1} and chunk 1 holds {2, 3}.
+Worked example, two ranks, ``AllReduce(2, chunks=8)``: one row per rank says that its input chunks 0 to 7
+hold its own contributions 0 to 7, and one that its output chunk k shall hold contribution k of both.
 
 A new collective is one row in ``KINDS`` and one constructor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -25,11 +25,18 @@ from hemiola.errors import CollectiveError
 
 Indices = npt.NDArray[np.int64]
 
-HOLDING = np.dtype([("rank", "<u4"), ("buffer", "<u4"), ("index", "<u4"), ("atom", "<u4")])
-"""A row of a precondition: this chunk holds this atom."""
+HOLDING = np.dtype(
+    [("rank", "<u4"), ("buffer", "<u4"), ("index", "<u4"), ("count", "<u4"), ("input_index", "<u4")]
+)
+"""A row of a precondition: chunk ``index + k`` holds contribution ``input_index + k`` of its rank."""
 
-PROMISE = np.dtype([("rank", "<u4"), ("buffer", "<u4"), ("index", "<u4"), ("set", "<u4")])
-"""A row of a postcondition: this chunk must hold the sum of this set of atoms."""
+PROMISE = np.dtype(
+    [
+        ("rank", "<u4"), ("buffer", "<u4"), ("index", "<u4"), ("count", "<u4"),
+        ("input_index", "<u4"), ("set", "<u4"),
+    ]
+)  # fmt: skip
+"""A row of a postcondition: chunk ``index + k`` must hold the sum of its set, shifted by ``input_index + k``."""
 
 MAX_RANKS = 1 << 20
 MAX_CHUNKS = 1 << 28
@@ -54,18 +61,48 @@ class Alias:
     """Per rank; negative where the rank's buffers do not overlap."""
 
 
+Chunk = tuple[int, int, int]
+"""Rank, buffer, index."""
+Contribution = tuple[int, int]
+"""Rank, chunk of its input."""
+
+
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """A collective's pre- and postcondition as tables."""
 
+    num_ranks: int
     held: npt.NDArray[np.void]
     """Rows of HOLDING: what the inputs hold before."""
     promised: npt.NDArray[np.void]
     """Rows of PROMISE: what must lie where after."""
     set_first: npt.NDArray[np.uint32]
     """Set ``k`` is the union of ``runs[set_first[k]:set_first[k + 1]]``."""
-    runs: npt.NDArray[np.uint32]
-    """Half-open ranges of atoms, shape (n, 2)."""
+    runs: npt.NDArray[np.uint64]
+    """Half-open ranges of ``delta * num_ranks + rank``, shape (n, 2): input chunk ``delta`` of ``rank``."""
+
+    def holdings(self) -> Iterator[tuple[Chunk, Contribution]]:
+        """What each chunk holds before, one by one."""
+        for rank, buffer, index, count, input_index in self.held.tolist():
+            for k in range(count):
+                yield (rank, buffer, index + k), (rank, input_index + k)
+
+    def promises(self) -> Iterator[tuple[Chunk, frozenset[Contribution]]]:
+        """What each promised chunk must hold after, one by one."""
+        for row, (rank, buffer, index, count, _, _) in enumerate(self.promised.tolist()):
+            for k in range(count):
+                yield (rank, buffer, index + k), self.contributions(row, k)
+
+    def contributions(self, row: int, offset: int) -> frozenset[Contribution]:
+        """What the ``offset``-th chunk of a row of ``promised`` must hold."""
+        promise = self.promised[row]
+        first, end = (int(self.set_first[int(promise["set"]) + k]) for k in (0, 1))
+        base = int(promise["input_index"]) + offset
+        return frozenset(
+            (atom % self.num_ranks, base + atom // self.num_ranks)
+            for lo, hi in self.runs[first:end].tolist()
+            for atom in range(lo, hi)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +197,28 @@ class Collective:
         """The pre- and postcondition, with chunks named by the memory they lie in."""
         kind = KINDS[self.kind]
         held = _hold_inputs(self, kind.sources(self))
-        rank, index, set_id, sets = kind.promises(self)
-        promised = np.empty(len(rank), PROMISE)
-        promised["rank"], promised["buffer"], promised["index"] = rank, Buffer.OUTPUT, index
-        promised["set"] = set_id
-        set_first, runs = sets
+        rows, set_first, runs = kind.promises(self)
+        promised = np.empty(len(rows.rank), PROMISE)
+        promised["rank"], promised["buffer"], promised["index"] = rows.rank, Buffer.OUTPUT, rows.index
+        promised["count"], promised["input_index"], promised["set"] = rows.count, rows.input_index, rows.set
         _apply_alias(self.alias(), held)
         _apply_alias(self.alias(), promised)
-        return Meaning(held, promised, set_first.astype(np.uint32), runs.astype(np.uint32))
+        return Meaning(self.num_ranks, held, promised, set_first.astype(np.uint32), runs.astype(np.uint64))
 
 
-Sets = tuple[Indices, Indices]
-"""(first run of each set and one past the last, runs of shape (n, 2))."""
-Promises = tuple[Indices, Indices, Indices, Sets]
-"""(rank, output index, set) per promised chunk, and the sets."""
+@dataclass(frozen=True, slots=True)
+class PromisedRows:
+    """The columns of a postcondition, still named by the output buffer."""
+
+    rank: Indices
+    index: Indices
+    count: int
+    input_index: Indices
+    set: Indices
+
+
+Promises = tuple[PromisedRows, Indices, Indices]
+"""Rows, first run of each set and one past the last, runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +279,9 @@ def _root_window(source: Buffer, target: Buffer) -> Callable[[Collective], Alias
 
 def _hold_inputs(c: Collective, sources: Indices) -> npt.NDArray[np.void]:
     sizes = KINDS[c.kind].input_chunks(c)[sources]
-    rank = np.repeat(sources, sizes)
-    index = np.arange(len(rank)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    held = np.empty(len(rank), HOLDING)
-    held["rank"], held["buffer"], held["index"] = rank, Buffer.INPUT, index
-    held["atom"] = index * c.num_ranks + rank
-    return held
+    held = np.zeros(len(sources), HOLDING)
+    held["rank"], held["buffer"], held["count"] = sources, Buffer.INPUT, sizes
+    return held[sizes > 0]
 
 
 def _apply_alias(alias: Alias | None, rows: npt.NDArray[np.void]) -> None:
@@ -251,73 +293,43 @@ def _apply_alias(alias: Alias | None, rows: npt.NDArray[np.void]) -> None:
     rows["buffer"][moved] = alias.target
 
 
-def _sums_over_ranks(c: Collective, num_indices: int) -> Sets:
-    """Set ``i`` is input chunk ``i`` of every rank."""
-    start = np.arange(num_indices, dtype=np.int64) * c.num_ranks
-    return np.arange(num_indices + 1, dtype=np.int64), np.stack([start, start + c.num_ranks], axis=1)
+def _promise_sum(c: Collective, ranks: Indices, input_index: Indices) -> Promises:
+    """Each of ``ranks`` gets C chunks of the sum over all ranks, from ``input_index`` on."""
+    nothing = np.zeros_like(ranks)
+    rows = PromisedRows(ranks, nothing, c.chunks, input_index, nothing)
+    return rows, np.array([0, 1]), np.array([[0, c.num_ranks]])
 
 
-def _single_atoms(atoms: Indices) -> Sets:
-    """Set ``k`` is the one atom ``atoms[k]``."""
-    return np.arange(len(atoms) + 1, dtype=np.int64), np.stack([atoms, atoms + 1], axis=1)
-
-
-def _promise_sum(c: Collective, ranks: Indices) -> Promises:
-    """Each of ``ranks`` gets every chunk of the sum."""
-    index = np.tile(np.arange(c.chunks, dtype=np.int64), len(ranks))
-    return np.repeat(ranks, c.chunks), index, index, _sums_over_ranks(c, c.chunks)
-
-
-def _promise_own_share_of_sum(c: Collective) -> Promises:
-    total = _all_shares(c)
-    position = np.arange(total, dtype=np.int64)
-    return position // c.chunks, position % c.chunks, position, _sums_over_ranks(c, total)
+def _promise_moved(
+    c: Collective, ranks: Indices, index: Indices, origin: Indices, input_index: Indices
+) -> Promises:
+    """C output chunks of ``ranks[k]`` from ``index[k]`` on are input chunks of rank ``origin[k]``."""
+    rows = PromisedRows(ranks, index, c.chunks, input_index, origin)
+    everybody = _all_ranks(c)
+    return rows, np.arange(c.num_ranks + 1), np.stack([everybody, everybody + 1], axis=1)
 
 
 def _promise_all_inputs(c: Collective, ranks: Indices) -> Promises:
     """Each of ``ranks`` gets every rank's input, in the order of ranks."""
-    total = _all_shares(c)
-    position = np.arange(total, dtype=np.int64)
-    atoms = (position % c.chunks) * c.num_ranks + position // c.chunks
-    index = np.tile(position, len(ranks))
-    return np.repeat(ranks, total), index, index, _single_atoms(atoms)
-
-
-def _promise_moved(c: Collective, ranks: Indices, origin: Indices, shift: Indices, length: int) -> Promises:
-    """Output chunk ``i`` of ``ranks[k]`` is input chunk ``shift[k] + i`` of rank ``origin[k]``."""
-    index = np.tile(np.arange(length, dtype=np.int64), len(ranks))
-    atoms = (np.repeat(shift, length) + index) * c.num_ranks + np.repeat(origin, length)
-    return np.repeat(ranks, length), index, np.arange(len(index), dtype=np.int64), _single_atoms(atoms)
+    origin = np.tile(_all_ranks(c), len(ranks))
+    return _promise_moved(c, np.repeat(ranks, c.num_ranks), origin * c.chunks, origin, np.zeros_like(origin))
 
 
 def _promise_exchange(c: Collective) -> Promises:
-    ranks = _all_ranks(c)
-    position = np.arange(_all_shares(c), dtype=np.int64)
-    receiver = np.repeat(ranks, len(position))
-    index = np.tile(position, c.num_ranks)
-    atoms = (receiver * c.chunks + index % c.chunks) * c.num_ranks + index // c.chunks
-    return receiver, index, np.arange(len(index), dtype=np.int64), _single_atoms(atoms)
+    ranks = np.repeat(_all_ranks(c), c.num_ranks)
+    origin = np.tile(_all_ranks(c), c.num_ranks)
+    return _promise_moved(c, ranks, origin * c.chunks, origin, ranks * c.chunks)
 
 
 def _promise_next(c: Collective) -> Promises:
     ranks = _all_ranks(c)[1:]
-    return _promise_moved(c, ranks, ranks - 1, np.zeros_like(ranks), c.chunks)
+    nothing = np.zeros_like(ranks)
+    return _promise_moved(c, ranks, nothing, ranks - 1, nothing)
 
 
-def _promise_broadcast(c: Collective) -> Promises:
-    ranks = _all_ranks(c)
-    return _promise_moved(c, ranks, np.full_like(ranks, c.root), np.zeros_like(ranks), c.chunks)
-
-
-def _promise_scatter(c: Collective) -> Promises:
-    ranks = _all_ranks(c)
-    return _promise_moved(c, ranks, np.full_like(ranks, c.root), ranks * c.chunks, c.chunks)
-
-
-def _promise_delivery(c: Collective) -> Promises:
-    return _promise_moved(
-        c, np.array([c.peer], np.int64), np.array([c.root], np.int64), np.zeros(1, np.int64), c.chunks
-    )
+def _promise_from_root(c: Collective, ranks: Indices, input_index: Indices) -> Promises:
+    """C output chunks of each of ``ranks`` are the root's input chunks from ``input_index`` on."""
+    return _promise_moved(c, ranks, np.zeros_like(ranks), np.full_like(ranks, c.root), input_index)
 
 
 def _meaning_of(c: Collective) -> CustomMeaning:
@@ -326,33 +338,29 @@ def _meaning_of(c: Collective) -> CustomMeaning:
 
 
 def _promise_custom(c: Collective) -> Promises:
-    custom, factor = _meaning_of(c), c.chunks
-    rank, index, set_id, first, runs = [], [], [], [0], []
-    for to_rank, to_index, origins in custom.promises:
-        for piece in range(factor):
-            rank.append(to_rank)
-            index.append(to_index * factor + piece)
-            set_id.append(len(first) - 1)
-            for atom in sorted((i * factor + piece) * c.num_ranks + r for r, i in origins):
-                runs.append((atom, atom + 1))
-            first.append(len(runs))
-    as_rows = np.array(runs, np.int64).reshape(-1, 2)
-    return (
-        np.array(rank, np.int64),
-        np.array(index, np.int64),
-        np.array(set_id, np.int64),
-        (
-            np.array(first, np.int64),
-            as_rows,
-        ),
+    promises, factor = _meaning_of(c).promises, c.chunks
+    runs: list[tuple[int, int]] = []
+    first, base = [0], []
+    for _, _, origins in promises:
+        base.append(min(index for _, index in origins))
+        atoms = sorted((index - base[-1]) * factor * c.num_ranks + rank for rank, index in origins)
+        runs.extend((atom, atom + 1) for atom in atoms)
+        first.append(len(runs))
+    rows = PromisedRows(
+        rank=np.array([rank for rank, _, _ in promises], np.int64),
+        index=np.array([index for _, index, _ in promises], np.int64) * factor,
+        count=factor,
+        input_index=np.array(base, np.int64) * factor,
+        set=np.arange(len(promises)),
     )
+    return rows, np.array(first), np.array(runs, np.int64).reshape(-1, 2)
 
 
 _IN, _OUT = Buffer.INPUT, Buffer.OUTPUT
 
 KINDS: Mapping[str, Kind] = {
     "allreduce": Kind(
-        _every(_share), _every(_share), lambda c: _promise_sum(c, _all_ranks(c)),
+        _every(_share), _every(_share), lambda c: _promise_sum(c, _all_ranks(c), 0 * _all_ranks(c)),
         _whole(_OUT, _IN), _all_ranks, wide=False, sums=True,
     ),
     "allgather": Kind(
@@ -360,7 +368,7 @@ KINDS: Mapping[str, Kind] = {
         _window(_IN, _OUT), _all_ranks,
     ),
     "reducescatter": Kind(
-        _every(_all_shares), _every(_share), _promise_own_share_of_sum,
+        _every(_all_shares), _every(_share), lambda c: _promise_sum(c, _all_ranks(c), _all_ranks(c) * c.chunks),
         _window(_OUT, _IN), _all_ranks, sums=True,
     ),
     "alltoall": Kind(
@@ -372,10 +380,10 @@ KINDS: Mapping[str, Kind] = {
     ),
     "broadcast": Kind(
         lambda c: (_every(_share) if c.in_place else _only_root(_share))(c), _every(_share),
-        _promise_broadcast, _whole(_OUT, _IN), _root_alone, wide=False,
+        lambda c: _promise_from_root(c, _all_ranks(c), 0 * _all_ranks(c)), _whole(_OUT, _IN), _root_alone, wide=False,
     ),
     "reduce": Kind(
-        _every(_share), _only_root(_share), lambda c: _promise_sum(c, _root_alone(c)),
+        _every(_share), _only_root(_share), lambda c: _promise_sum(c, _root_alone(c), 0 * _root_alone(c)),
         _whole(_OUT, _IN), _all_ranks, wide=False, sums=True,
     ),
     "gather": Kind(
@@ -383,10 +391,10 @@ KINDS: Mapping[str, Kind] = {
         _root_window(_IN, _OUT), _all_ranks,
     ),
     "scatter": Kind(
-        _only_root(_all_shares), _every(_share), _promise_scatter, _root_window(_OUT, _IN), _root_alone,
+        _only_root(_all_shares), _every(_share), lambda c: _promise_from_root(c, _all_ranks(c), _all_ranks(c) * c.chunks), _root_window(_OUT, _IN), _root_alone,
     ),
     "sendrecv": Kind(
-        _only_root(_share), lambda c: np.where(_all_ranks(c) == c.peer, c.chunks, 0), _promise_delivery,
+        _only_root(_share), lambda c: np.where(_all_ranks(c) == c.peer, c.chunks, 0), lambda c: _promise_from_root(c, np.array([c.peer], np.int64), np.zeros(1, np.int64)),
         _whole(_OUT, _IN), _root_alone, can_be_in_place=False, wide=False,
     ),
     "custom": Kind(

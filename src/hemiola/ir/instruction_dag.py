@@ -66,8 +66,8 @@ class InstructionDag:
         return memory_chunks(self.collective, self.scratch_chunks)
 
     def kept_chunks(self) -> npt.NDArray[np.uint32]:
-        """The promised chunks, numbered as they lie in ``chunks``."""
-        return chunk_numbers(self.collective.meaning(), self.chunks())
+        """The promised ranges as first chunk, count, first chunk, ..., numbered as they lie in ``chunks``."""
+        return kept_ranges(self.collective.meaning(), self.chunks())
 
 
 def memory_chunks(collective: Collective, scratch: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -76,9 +76,10 @@ def memory_chunks(collective: Collective, scratch: npt.NDArray[np.uint32]) -> np
     return np.stack([inputs, outputs, scratch.astype(np.int64)], axis=1).astype(np.uint32).reshape(-1)
 
 
-def chunk_numbers(meaning: Meaning, chunks: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """The numbers of all promised chunks when buffers lie one after another."""
+def kept_ranges(meaning: Meaning, chunks: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """First chunk and count of all promised ranges, when buffers lie one after another."""
     base = np.cumsum(chunks, dtype=np.int64) - chunks
     promised = meaning.promised
     first: npt.NDArray[np.int64] = base[promised["rank"].astype(np.int64) * 3 + promised["buffer"]]
-    return np.asarray(first + promised["index"], np.uint32)
+    ranges = np.stack([first + promised["index"], promised["count"].astype(np.int64)], axis=1)
+    return np.asarray(ranges, np.uint32).reshape(-1)

@@ -184,19 +184,19 @@ def _describe_wait(plan: Plan, step: int, block: int, kind: int, awaited: int) -
     return f"{place_of(plan, step, block).text} {what}"
 
 
-def explain_promise(plan: Plan, meaning: Meaning, row: int, garbage: bool, found: list[int]) -> Failure:
+def explain_promise(
+    plan: Plan, meaning: Meaning, row: int, offset: int, garbage: bool, found: list[tuple[int, int]]
+) -> Failure:
     """A chunk that does not hold what the collective promises."""
     promise = meaning.promised[row]
-    first, end = (int(meaning.set_first[int(promise["set"]) + k]) for k in (0, 1))
-    wanted = Counter(atom for lo, hi in meaning.runs[first:end] for atom in range(int(lo), int(hi)))
-    rank = int(promise["rank"])
-    chunk = f"{BUFFER_NAMES[Buffer(int(promise['buffer']))]}[{int(promise['index'])}] of rank {rank}"
-    has = Counter(found)
-    problems = [
-        *(["it is built on a chunk that nothing has written"] if garbage else []),
-        *_list_atoms("missing", wanted - has, plan.num_ranks),
-        *_list_atoms("too much", has - wanted, plan.num_ranks),
-    ]
+    wanted, has = Counter(meaning.contributions(row, offset)), Counter(found)
+    rank, index = int(promise["rank"]), int(promise["index"]) + offset
+    chunk = f"{BUFFER_NAMES[Buffer(int(promise['buffer']))]}[{index}] of rank {rank}"
+    problems = (
+        ["it is built on a chunk that nothing has written"]
+        if garbage
+        else [*_list_contributions("missing", wanted - has), *_list_contributions("too much", has - wanted)]
+    )
     return Failure(
         FailureKind.POSTCONDITION,
         f"{chunk} does not hold what {plan.collective.kind} promises: {'; '.join(problems)}",
@@ -204,9 +204,9 @@ def explain_promise(plan: Plan, meaning: Meaning, row: int, garbage: bool, found
     )
 
 
-def _list_atoms(title: str, atoms: Counter[int], num_ranks: int) -> list[str]:
-    if not atoms:
+def _list_contributions(title: str, contributions: Counter[tuple[int, int]]) -> list[str]:
+    if not contributions:
         return []
-    names = [f"input[{a // num_ranks}] of rank {a % num_ranks}" for a in sorted(atoms)]
+    names = [f"input[{index}] of rank {rank}" for rank, index in sorted(contributions)]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return [f"{title}: {', '.join(names[:4])}{more}"]

@@ -59,7 +59,7 @@ class Proof(TypedDict):
     stuck_by_step: list[tuple[int, int, int, int]]
     stuck_by_chunk: list[tuple[int, int, int, int]]
     races: list[tuple[int, int, int, int, bool, bool]]
-    broken: list[tuple[int, bool, list[int]]]
+    broken: list[tuple[int, int, bool, list[tuple[int, int]]]]
     same_expression: bool
 
 
@@ -123,7 +123,7 @@ def _memory(plan: Plan, meaning: Meaning, alias: Alias) -> npt.NDArray[np.int64]
     target[shared] = np.maximum(target, alias.offset + chunks[:, alias.source])[shared]
     for rows in (meaning.held, meaning.promised):
         where = (rows["rank"].astype(np.int64), rows["buffer"].astype(np.int64))
-        np.maximum.at(chunks, where, rows["index"].astype(np.int64) + 1)
+        np.maximum.at(chunks, where, rows["index"].astype(np.int64) + rows["count"])
     moved = int(plan.steps["count"].sum(dtype=np.int64))
     if int(chunks.sum()) > MAX_CHUNKS_IN_MEMORY or moved > MAX_CHUNKS_MOVED:
         raise PlanError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hemiola.collectives import Buffer, Meaning
+from hemiola.collectives import Buffer, Contribution, Meaning
 from hemiola.errors import (
     ChunkIndexError,
     CountError,
@@ -49,9 +49,8 @@ def explain_fault(
     if code == COUNT:
         return CountError(f"{target} is asked for with count {count}; a reference has at least one chunk")
     if code == DOUBLE_COUNT:
-        origin, index = fault.atom % program.num_ranks, fault.atom // program.num_ranks
         return DoubleCountError(
-            f"{source!r} cannot be reduced into {target}: the contribution of rank {origin} (input[{index}]) "
+            f"{source!r} cannot be reduced into {target}: the contribution of rank {fault.origin_rank} (input[{fault.origin_index}]) "
             f"is in both and would be counted twice in {where}; reduce each contribution once"
         )
     if code == OVERLAP:
@@ -76,46 +75,42 @@ def _explain_index(program: Program, target: str, count: int) -> ChunkIndexError
     )
 
 
-def explain_postcondition(program: Program, meaning: Meaning, row: int) -> PostconditionError:
+def explain_postcondition(
+    program: Program, meaning: Meaning, row: int, offset: int, garbage: bool, found: list[tuple[int, int]]
+) -> PostconditionError:
     """The error for a promise that does not hold at the end."""
     promise = meaning.promised[row]
-    rank, index = int(promise["rank"]), int(promise["index"])
-    buffer = program.buffers[int(promise["buffer"])]
-    first, end = (int(meaning.set_first[int(promise["set"]) + k]) for k in (0, 1))
-    wanted = {atom for lo, hi in meaning.runs[first:end] for atom in range(int(lo), int(hi))}
-    found = program.stored_contributions(rank, int(promise["buffer"]), index)
-    expected = _describe(wanted, program.num_ranks)
-    if found is None:
-        return PostconditionError(
-            f"{program.name} ends without writing {buffer}[{index}] of rank {rank}; "
-            f"{program.collective.kind} promises {expected} there"
-        )
+    rank, index = int(promise["rank"]), int(promise["index"]) + offset
+    chunk = f"{program.buffers[int(promise['buffer'])]}[{index}] of rank {rank}"
+    wanted, has = meaning.contributions(row, offset), frozenset(found)
+    promised = f"{program.collective.kind} promises {_describe(wanted)} there"
+    if garbage:
+        return PostconditionError(f"{program.name} ends without writing {chunk}; {promised}")
     return PostconditionError(
-        f"{program.name} leaves {_describe(set(found), program.num_ranks)} in {buffer}[{index}] of rank {rank}; "
-        f"{program.collective.kind} promises {expected} there"
-        + _difference(wanted, set(found), program.num_ranks)
+        f"{program.name} leaves {_describe(has)} in {chunk}; {promised}{_difference(wanted, has)}"
     )
 
 
-def _difference(wanted: set[int], found: set[int], num_ranks: int) -> str:
+def _difference(wanted: frozenset[Contribution], found: frozenset[Contribution]) -> str:
     parts = []
     if wanted - found:
-        parts.append(f"missing is {_describe(wanted - found, num_ranks)}")
+        parts.append(f"missing is {_describe(wanted - found)}")
     if found - wanted:
-        parts.append(f"too much is {_describe(found - wanted, num_ranks)}")
+        parts.append(f"too much is {_describe(found - wanted)}")
     return "".join(f"; {part}" for part in parts)
 
 
-def _describe(atoms: set[int], num_ranks: int) -> str:
+def _describe(contributions: frozenset[Contribution]) -> str:
     """``input[2] of rank 1``, ``the sum of input[2] over ranks 0-3``, or a short list."""
-    indices = {atom // num_ranks for atom in atoms}
-    ranks = sorted(atom % num_ranks for atom in atoms)
-    if len(atoms) == 1:
+    indices = {index for _, index in contributions}
+    ranks = sorted(rank for rank, _ in contributions)
+    if len(contributions) == 1:
         return f"input[{indices.pop()}] of rank {ranks[0]}"
     if len(indices) == 1:
         return f"the sum of input[{indices.pop()}] over ranks {_spans(ranks)}"
-    names = [f"input[{atom // num_ranks}] of rank {atom % num_ranks}" for atom in sorted(atoms)[:4]]
-    return "the sum of " + ", ".join(names) + (f" and {len(atoms) - 4} more" if len(atoms) > 4 else "")
+    names = [f"input[{index}] of rank {rank}" for rank, index in sorted(contributions)[:4]]
+    more = len(contributions) - 4
+    return "the sum of " + ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
 def _spans(numbers: list[int]) -> str:

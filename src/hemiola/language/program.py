@@ -28,7 +28,7 @@ from hemiola.collectives import Buffer, Collective
 from hemiola.errors import ChunkIndexError, ProgramError
 from hemiola.ir.chunk_dag import OPERATION, ChunkDag
 from hemiola.ir.plan import Protocol
-from hemiola.ir.rows import from_bytes
+from hemiola.ir.rows import as_bytes, from_bytes
 from hemiola.language.chunk import Chunk
 from hemiola.language.faults import explain_fault, explain_postcondition
 
@@ -72,7 +72,7 @@ class Program:
             int(alias.source) if alias else 0,
             int(alias.target) if alias else 0,
             (alias.offset if alias else np.full(collective.num_ranks, -1)).astype(np.int32),
-            meaning.held.view(np.uint8),
+            as_bytes(meaning.held),
         )
 
     @property
@@ -131,11 +131,11 @@ class Program:
     def check(self) -> None:
         """Raise unless every promised chunk holds exactly what the collective promises."""
         meaning = self.collective.meaning()
-        row = self._trace.first_broken_promise(
-            meaning.promised.view(np.uint8), meaning.set_first, meaning.runs
+        broken = self._trace.broken_promises(
+            as_bytes(meaning.held), as_bytes(meaning.promised), meaning.set_first, meaning.runs
         )
-        if row >= 0:
-            raise explain_postcondition(self, meaning, row)
+        if broken:
+            raise explain_postcondition(self, meaning, *broken[0])
 
     def next_scratch_index(self, rank: int, buffer: str) -> int:
         """Where a scratch buffer of ``rank`` ends so far."""
@@ -179,17 +179,12 @@ class Program:
 
     def contributions(self, rank: int, buffer: str, index: int) -> list[tuple[int, int]] | None:
         """(rank, input index) of everything summed in a chunk now; None where nothing was written."""
-        atoms = self._trace.contributions(rank, self._buffer_id(buffer), index)
-        return None if atoms is None else [(a % self.num_ranks, a // self.num_ranks) for a in atoms]
+        return self._trace.contributions(rank, self._buffer_id(buffer), index)
 
     @property
     def last_fault(self) -> _core.Fault:
         """What the trace refused last."""
         return self._trace.fault
-
-    def stored_contributions(self, rank: int, buffer: int, index: int) -> list[int] | None:
-        """The atoms in a chunk of a buffer given by number; None where nothing was written."""
-        return self._trace.contributions(rank, buffer, index)
 
     def _buffer_id(self, name: str) -> int:
         known = self._buffers.get(name)

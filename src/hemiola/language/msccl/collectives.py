@@ -66,13 +66,9 @@ class Standard(Collective):
 
     def check(self, prog: Any) -> bool:
         """Whether every promised chunk holds what it must; says which one does not."""
-        meaning = self.native().meaning()
-        for promise in meaning.promised:
-            rank, index = int(promise["rank"]), int(promise["index"])
-            buffer = Buffer.input if promise["buffer"] == native.Buffer.INPUT else Buffer.output
-            first, end = (int(meaning.set_first[int(promise["set"]) + k]) for k in (0, 1))
-            atoms = [atom for lo, hi in meaning.runs[first:end] for atom in range(int(lo), int(hi))]
-            wanted = sorted((atom % self.num_ranks, atom // self.num_ranks) for atom in atoms)
+        for (rank, where, index), contributions in self.native().meaning().promises():
+            buffer = Buffer.input if where == native.Buffer.INPUT else Buffer.output
+            wanted = sorted(contributions)
             found = prog.buffers[rank][buffer][index]
             if origins(found) != wanted:
                 print(f"{buffer.name}[{index}] of rank {rank} must hold {wanted}, but holds {found}")
