@@ -134,7 +134,7 @@ int64_t Trace::add_up(uint32_t rank, uint32_t buffer, uint32_t index) {
   add_ranges(values_, target_, source_, sums_);
   uint32_t at = index;
   for (const Segment& s : sums_) {
-    if (values_.set_of(s.value) == AtomSets::kDoubleCounted) {
+    if (values_.double_counts(s.value)) {
       const int64_t code = fail(FaultKind::double_count, rank, buffer, at, 0);
       const auto found = values_.contributions(s.value);
       std::tie(fault_.origin_rank, fault_.origin_index) = *std::ranges::adjacent_find(found);

@@ -10,14 +10,14 @@
 #include <compare>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace hemiola {
 
-// Sets of atoms, interned; the atom (rank, delta) is the number delta * num_ranks + rank. A set is stored as
-// runs [lo, hi) or, where that is smaller, as a bitmap, so that neither rings (few runs, many sets) nor
-// permuted orders (many runs) take much memory.
+// Sets of numbers, interned, as binary tries over words of 64: equal sets have equal numbers, sets share what
+// they have in common, and a union costs no more than what the smaller one touches.
 class AtomSets {
  public:
   using Id = uint32_t;
@@ -25,29 +25,37 @@ class AtomSets {
   static constexpr Id kDoubleCounted = 1;  // adds a contribution twice
 
   AtomSets();
-  // `runs` are half-open, sorted and disjoint.
+  // `runs` are half-open and disjoint; none is kGarbage.
   Id of_runs(std::span<const uint64_t> runs);
-  // The union of `a` and of `b` with `shift_a` and `shift_b` added to every atom, or kDoubleCounted when they
-  // overlap. Neither is garbage.
-  Id disjoint_union(Id a, uint64_t shift_a, Id b, uint64_t shift_b);
+  // The union, or kDoubleCounted when they overlap.
+  Id disjoint_union(Id a, Id b);
+  Id shifted(Id set, int64_t by);
+  uint64_t smallest(Id set) const;
 
  private:
-  struct Entry {
-    uint64_t first;   // in pool_
-    uint32_t length;  // words of pool_
-    uint32_t bitmap;  // 0: runs; 1: the number of the first 64 atoms, then 64 atoms a word
-    uint64_t hash;
+  // A leaf is a word of 64 numbers; a branch divides a range of words by one bit of their index.
+  struct Node {
+    uint64_t place;     // leaf: the word's index; branch: kBranch | level << 56 | prefix
+    uint64_t contents;  // leaf: the bits; branch: left << 32 | right
   };
-  Id intern(std::span<const uint64_t> payload, bool bitmap);
-  Id intern_canonical(std::span<const uint64_t> runs);
-  void unpack(Id id, uint64_t shift, std::vector<uint64_t>& runs) const;
-  std::span<const uint64_t> payload(const Entry& e) const { return {pool_.data() + e.first, e.length}; }
-  void grow();
+  static constexpr uint64_t kBranch = uint64_t{1} << 63;
 
-  std::vector<uint64_t> pool_;
-  std::vector<Entry> entries_;
-  std::vector<uint32_t> table_;  // open addressing: entry + 1, or 0
-  std::vector<uint64_t> runs_a_, runs_b_, merged_, words_;
+  bool is_branch(Id id) const { return (nodes_[id].place & kBranch) != 0; }
+  // A node of level n covers 2^n words from `first_word` on.
+  uint32_t level(Id id) const { return is_branch(id) ? static_cast<uint32_t>(nodes_[id].place >> 56 & 63) : 0; }
+  uint64_t first_word(Id id) const;
+  Id left(Id id) const { return static_cast<Id>(nodes_[id].contents >> 32); }
+  Id right(Id id) const { return static_cast<Id>(nodes_[id].contents); }
+  Id leaf(uint64_t word, uint64_t bits) { return intern({word, bits}); }
+  Id branch(uint32_t level, uint64_t first_word, Id left, Id right);
+  Id join(Id a, Id b);
+  Id merge(Id a, Id b);
+  Id intern(Node node);
+  void grow();
+  void append_runs(Id set, std::vector<uint64_t>& runs) const;
+
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> table_;  // open addressing, 0 for free
 };
 
 struct Value {
@@ -63,15 +71,24 @@ class Values {
   explicit Values(uint32_t num_ranks);
   Value input(uint32_t rank, uint32_t index) const { return {rank + 1, index}; }
   Value add(Value a, Value b);
-  AtomSets::Id set_of(Value value) const { return nodes_[value.expression].set; }
-  AtomSets& sets() { return sets_; }
+  bool double_counts(Value value) const { return nodes_[value.expression].set == AtomSets::kDoubleCounted; }
   // (rank, input chunk) of every contribution, with multiplicity, sorted. For messages: it walks the expression.
   std::vector<std::pair<uint32_t, uint32_t>> contributions(Value value) const;
+
+  // A set with its smallest delta at 0, and the input chunk that this is.
+  struct Sum {
+    AtomSets::Id set;
+    uint32_t base;
+    bool operator==(const Sum&) const = default;
+  };
+  Sum sum_of(Value value);
+  // The set of atoms delta * num_ranks + rank in `runs`, its smallest delta 0.
+  AtomSets::Id promised(std::span<const uint64_t> runs);
 
  private:
   struct Node {
     uint32_t lhs, rhs;  // rhs == 0: an input of rank lhs
-    int32_t shift;      // of rhs against lhs
+    int32_t shift;      // of lhs against rhs
     AtomSets::Id set;
   };
   uint32_t intern(uint32_t lhs, uint32_t rhs, int32_t shift);
@@ -81,6 +98,7 @@ class Values {
   AtomSets sets_;
   std::vector<Node> nodes_;
   std::vector<uint32_t> table_;
+  std::unordered_map<AtomSets::Id, AtomSets::Id> normal_;
 };
 
 }  // namespace hemiola

@@ -1,5 +1,6 @@
 #include "proof/promises.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace hemiola {
@@ -51,7 +52,7 @@ std::vector<AtomSets::Id> intern_sets(Values& values, const Meaning& meaning) {
   std::vector<AtomSets::Id> sets;
   for (size_t k = 0; k + 1 < meaning.set_first.size(); ++k) {
     const size_t first = meaning.set_first[k], end = meaning.set_first[k + 1];
-    sets.push_back(values.sets().of_runs(meaning.runs.subspan(2 * first, 2 * (end - first))));
+    sets.push_back(values.promised(meaning.runs.subspan(2 * first, 2 * (end - first))));
   }
   return sets;
 }
@@ -76,7 +77,7 @@ Fulfilment check_promises(Values& values, const Reader& read, const Meaning& mea
     uint32_t offset = 0;
     bool kept = true;
     for (const Segment& s : found) {
-      kept = values.set_of(s.value) == sets[promise.set] && s.value.base == promise.input_index + offset;
+      kept = values.sum_of(s.value) == Values::Sum{sets[promise.set], promise.input_index + offset};
       if (!kept) {
         if (result.broken.size() < limit)
           result.broken.push_back({row, offset, s.value == kGarbage, values.contributions(s.value)});
@@ -167,11 +168,8 @@ Proof prove(const PlanView& plan, const Meaning& meaning, uint32_t slots, size_t
     proof.races = find_races(plan, connections, order, limit);
   }
   proof.stuck_by_step = run(plan, connections, slots, false, nullptr).cycle;
-  for (const Step& step : plan.steps) {
-    if (step.count <= 1) continue;
-    proof.stuck_by_chunk = run(plan, connections, slots, true, nullptr).cycle;
-    break;
-  }
+  const bool single = std::ranges::all_of(plan.steps, [](const Step& step) { return step.count <= 1; });
+  proof.stuck_by_chunk = single ? proof.stuck_by_step : run(plan, connections, slots, true, nullptr).cycle;
   return proof;
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hemiola.compiler.options import CompileOptions
 from hemiola.compiler.passes.assign_channels import AssignChannels
@@ -72,15 +72,37 @@ def compile_program(program: Program | ChunkDag, options: CompileOptions | None 
     """Compile and prove; what is returned is correct with ``options.slots`` slots per connection."""
     options = options or CompileOptions()
     check_disabled(PASSES, options)
-    plan, records = run_passes(PASSES, _finished(program), options)
-    assert isinstance(plan, Plan)
+    plan, report = _run(_finished(program), options)
     verdict = verify(plan, slots=options.slots)
     if not verdict.ok:
         raise VerificationError(
             f"{plan.name} was compiled into a plan that is not correct; please report this: "
             f"{verdict.failures[0].message}"
         )
-    return Compiled(plan, verdict, CompileReport(records))
+    return Compiled(plan, verdict, report)
+
+
+def _run(dag: ChunkDag, options: CompileOptions) -> tuple[Plan, CompileReport]:
+    """Run the passes; once more in the order of the program where sorting by depth cost many fusions.
+
+    Sorted by depth, everything that can start starts first. Where that fills the slots of a ring, most of
+    its fused instructions have to be split; in the order of the program they may fit.
+    """
+    plan, report = _run_once(dag, options)
+    undone = report.undone.get("order_steps", 0)
+    if undone <= report.fused or OrderOperations().name in options.disabled:
+        return plan, report
+    in_program_order = replace(options, disabled=options.disabled | {OrderOperations().name})
+    other_plan, other_report = _run_once(dag, in_program_order)
+    if other_report.fused > 2 * report.fused:
+        return other_plan, other_report
+    return plan, report
+
+
+def _run_once(dag: ChunkDag, options: CompileOptions) -> tuple[Plan, CompileReport]:
+    plan, records = run_passes(PASSES, dag, options)
+    assert isinstance(plan, Plan)
+    return plan, CompileReport(records)
 
 
 def _finished(program: Program | ChunkDag) -> ChunkDag:

@@ -136,18 +136,25 @@ def _memory(plan: Plan, meaning: Meaning, alias: Alias) -> npt.NDArray[np.int64]
 def _failures(
     plan: Plan, meaning: Meaning, chunks: npt.NDArray[np.int64], proof: Proof, slots: int
 ) -> list[Failure]:
-    deadlocks = [
-        (proof["stuck"], "with any number of slots"),
-        (proof["stuck_by_step"], f"with {slots} slots per connection, a step taking one"),
-        (proof["stuck_by_chunk"], f"with {slots} slots per connection, a step taking one per chunk"),
-    ]
     return [
         *(explain_overlap(plan, step) for step in proof["overlaps"]),
         *(explain_connection(plan, fault) for fault in proof["connection_faults"][:MAX_FAILURES]),
-        *(explain_deadlock(plan, cycle, situation) for cycle, situation in deadlocks if cycle),
+        *(explain_deadlock(plan, cycle, situation) for cycle, situation in _deadlocks(proof, slots)),
         *(explain_race(plan, race, _chunk_name(chunks, race[2], race[3])) for race in proof["races"]),
         *(explain_promise(plan, meaning, *broken) for broken in proof["broken"]),
     ]
+
+
+def _deadlocks(proof: Proof, slots: int) -> list[tuple[list[tuple[int, int, int, int]], str]]:
+    """Each cycle with the situation that it arises in; one that both granularities have, once."""
+    with_slots = f"with {slots} slot{'' if slots == 1 else 's'} per connection"
+    by_step, by_chunk = proof["stuck_by_step"], proof["stuck_by_chunk"]
+    situations = [
+        (proof["stuck"], "with any number of slots"),
+        (by_step, with_slots if by_chunk or not by_step else f"{with_slots}, when a step takes one"),
+        ([] if by_step else by_chunk, f"{with_slots}, when a step takes one per chunk"),
+    ]
+    return [(cycle, situation) for cycle, situation in situations if cycle]
 
 
 def _chunk_name(chunks: npt.NDArray[np.int64], rank: int, chunk: int) -> str:

@@ -1,0 +1,272 @@
+"""The proof: what it accepts, what it refuses, and what it says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hand_made import INPUT, OUTPUT, block, plan_of, step
+from hemiola.algorithms.library import build
+from hemiola.collectives import AllGather, AllReduce, AllToAll, Broadcast, Custom, SendRecv
+from hemiola.compiler.compile import compile_program
+from hemiola.compiler.options import CompileOptions
+from hemiola.ir.plan import Plan, Rows
+from hemiola.ir.verdict import Failure, FailureKind
+from hemiola.ir.verify import verify
+from hemiola.language.program import Program
+from mutations import DraftBlock
+
+
+def only_failure(plan: Plan, slots: int = 2) -> Failure:
+    verdict = verify(plan, slots=slots)
+    assert not verdict.ok
+    assert len({failure.kind for failure in verdict.failures}) == 1, verdict.failures
+    return verdict.failures[0]
+
+
+def exchange(count: int) -> Plan:
+    """Two ranks each send ``count`` chunks and then receive as many, in one threadblock."""
+    blocks = [
+        block(
+            rank,
+            *(step("s", source=(INPUT, k)) for k in range(count)),
+            *(step("r", target=(OUTPUT, k)) for k in range(count)),
+            to=1 - rank,
+            source=1 - rank,
+        )
+        for rank in (0, 1)
+    ]
+    promises = {(rank, k): [(1 - rank, k)] for rank in (0, 1) for k in range(count)}
+    sizes = [count, count]
+    return plan_of(Custom(input_chunks=sizes, output_chunks=sizes, promises=promises), blocks)
+
+
+@pytest.mark.parametrize("slots", [0, 1, 2, 8])
+def test_twenty_chunks_exchanged_in_one_threadblock_deadlock(slots: int) -> None:
+    failure = only_failure(exchange(20), slots)
+    assert failure.kind is FailureKind.DEADLOCK
+    assert failure.message.startswith(
+        f"with {slots} slot{'s' if slots != 1 else ''} per connection, each of these"
+    )
+    cycle = failure.message.splitlines()[1:]
+    what = "takes its message" if slots == 0 else "a free slot"
+    assert len(cycle) == 2
+    assert all(re.search(rf"rank \d, threadblock 0, step {slots if slots else 0} \(s\) waits .*{what}", line) or
+               what in line for line in cycle)  # fmt: skip
+
+
+def test_it_runs_with_a_slot_for_each() -> None:
+    assert verify(exchange(20), slots=20).ok
+    assert not verify(exchange(20), slots=19).ok
+
+
+def test_a_step_of_several_chunks_is_judged_for_one_slot_and_for_one_each() -> None:
+    whole = [
+        block(rank, step("s", source=(INPUT, 0), count=4), step("r", target=(OUTPUT, 0), count=4), to=1 - rank, source=1 - rank)
+        for rank in (0, 1)
+    ]  # fmt: skip
+    promises = {(rank, k): [(1 - rank, k)] for rank in (0, 1) for k in range(4)}
+    plan = plan_of(Custom(input_chunks=[4, 4], output_chunks=[4, 4], promises=promises), whole)
+    failure = only_failure(plan, slots=2)
+    assert "when a step takes one per chunk" in failure.message
+    assert verify(plan, slots=4).ok
+
+
+def test_a_race_names_both_accesses_and_the_users_lines() -> None:
+    p = Program("race", Broadcast(3))
+    for rank in range(3):
+        p.chunk(0, "input", 0).copy(rank, "output", 0)
+    p.chunk(0, "output", 0).copy(1, "tmp", 0).copy(1, "output", 0)
+    plan = compile_program(p, CompileOptions(disabled=frozenset({"forward_copies"}))).plan
+    assert len(plan.dependencies) > 0
+    steps = plan.steps.copy()
+    steps["first_dependency"] = 0
+    racing = replace(plan, steps=steps, dependencies=plan.dependencies[:0])
+    failure = verify(racing).failures[0]
+    assert failure.kind is FailureKind.RACE
+    assert len(re.findall(r"rank \d, threadblock \d, step \d \(\w+, [^)]*test_verify.py:\d+\) (?:reads|writes) it", failure.message)) == 2  # fmt: skip
+    assert "nothing orders the two; a dependency between them is missing" in failure.message
+    assert (failure.rank, failure.line) != (None, None)
+
+
+def test_slots_give_no_order() -> None:
+    """With one slot the second send could only start after the first was taken; that does not count."""
+    blocks = [
+        block(0, step("s", source=(INPUT, 0)), step("s", source=(INPUT, 0)), to=1),
+        block(0, step("r", target=(INPUT, 0)), source=1),
+        block(1, step("r", target=(OUTPUT, 0)), step("r", target=(OUTPUT, 1)), source=0),
+        block(1, step("s", source=(OUTPUT, 0), waits=[(0, 0)]), to=0),
+    ]
+    plan = plan_of(Custom(input_chunks=[1, 0], output_chunks=[0, 2], promises={(1, 0): [(0, 0)]}), blocks)
+    assert only_failure(plan, slots=1).kind is FailureKind.RACE
+
+
+def test_a_message_that_arrives_chunk_by_chunk_gives_order_only_chunk_by_chunk() -> None:
+    """Chunk 0 comes back to where chunk 1 still waits to be sent."""
+
+    def plan(target: int) -> Plan:
+        blocks = [
+            block(0, step("s", source=(INPUT, 0), count=2), to=1),
+            block(0, step("r", target=(INPUT, target), count=2), source=1),
+            block(1, step("rcs", target=(OUTPUT, 0), count=2), source=0, to=0),
+        ]  # fmt: skip
+        promises = {(1, k): [(0, k)] for k in (0, 1)}
+        return plan_of(Custom(input_chunks=[4, 0], output_chunks=[0, 2], promises=promises), blocks)
+
+    assert only_failure(plan(1)).kind is FailureKind.RACE
+    assert verify(plan(0)).ok
+    assert verify(plan(2)).ok
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ([block(0, step("s", source=(INPUT, 0)), to=1)], r"sends to rank 1 on channel 0, but nothing there receives"),
+        ([block(1, step("r", target=(OUTPUT, 0)), source=0)], r"receives from rank 0 on channel 0, but nothing there sends"),
+        (
+            [
+                block(0, step("s", source=(INPUT, 0), count=2), to=1),
+                block(1, step("r", target=(OUTPUT, 0)), step("r", target=(OUTPUT, 1)), source=0),
+            ],
+            r"sends 2 chunks, but rank 1, threadblock 0, step 0 \(r\), which takes this message, receives 1",
+        ),
+        (
+            [
+                block(0, step("s", source=(INPUT, 0)), to=1),
+                block(0, step("s", source=(INPUT, 1)), to=1),
+                block(1, step("r", target=(OUTPUT, 0)), step("r", target=(OUTPUT, 1)), source=0),
+            ],
+            r"rank 0: threadblocks 0 and 1 both send to rank 1 on channel 0; a connection has one threadblock",
+        ),
+    ],
+)  # fmt: skip
+def test_connections_that_do_not_match(blocks: list[DraftBlock], message: str) -> None:
+    failure = only_failure(plan_of(SendRecv(2, chunks=2), blocks))
+    assert failure.kind is FailureKind.CONNECTION
+    assert re.search(message, failure.message)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        (
+            [block(0, step("s", source=(INPUT, 0)), to=1), block(1, step("r", target=(OUTPUT, 0)), source=0)],
+            r"output\[0\] of rank 0 does not hold what allreduce promises: it is built on a chunk that nothing",
+        ),
+        (
+            [
+                block(0, step("cpy", source=(INPUT, 0), target=(OUTPUT, 0)), step("re", source=(INPUT, 0), target=(OUTPUT, 0))),
+                block(1, step("cpy", source=(INPUT, 0), target=(OUTPUT, 0))),
+            ],
+            r"output\[0\] of rank 0 .*: missing: input\[0\] of rank 1; too much: input\[0\] of rank 0",
+        ),
+    ],
+)  # fmt: skip
+def test_broken_promises_say_what_is_missing_and_what_is_too_much(
+    blocks: list[DraftBlock], message: str
+) -> None:
+    failure = only_failure(plan_of(AllReduce(2), blocks))
+    assert failure.kind is FailureKind.POSTCONDITION
+    assert re.search(message, failure.message)
+
+
+def test_ranks_that_add_in_another_order_are_reported_not_refused() -> None:
+    def one_step(order: list[list[int]]) -> Plan:
+        p = Program("one", AllReduce(3))
+        for rank in range(3):
+            total = p.chunk(order[rank][0], "input", 0).copy(rank, "output", 0)
+            for peer in order[rank][1:]:
+                total = total.reduce(p.chunk(peer, "input", 0))
+        return compile_program(p).plan
+
+    assert verify(one_step([[0, 1, 2], [0, 1, 2], [1, 0, 2]])).same_expression
+    different = verify(one_step([[0, 1, 2], [1, 2, 0], [0, 1, 2]]))
+    assert different.ok
+    assert not different.same_expression
+
+
+def test_writing_the_input_of_an_out_of_place_call_is_reported() -> None:
+    p = Program("in", Broadcast(2))
+    p.chunk(0, "input", 0).copy(0, "output", 0).copy(1, "output", 0)
+    assert compile_program(p).verdict.preserves_input
+    q = Program("in", AllReduce(2))
+    total = q.chunk(0, "input", 0).reduce(q.chunk(1, "input", 0))
+    total.copy(0, "output", 0)
+    total.copy(1, "output", 0)
+    assert not compile_program(q).verdict.preserves_input
+
+
+def test_in_place_names_of_the_same_memory_are_the_same_memory() -> None:
+    """An in-place all-gather whose steps name input and output alike; and one that overwrites itself."""
+
+    def plan(target: int) -> Plan:
+        blocks = [
+            block(rank, step("s", source=(INPUT, 0)), step("r", target=(OUTPUT, (1 - rank + target) % 2)), to=1 - rank, source=1 - rank)
+            for rank in (0, 1)
+        ]  # fmt: skip
+        made = plan_of(AllGather(2, in_place=True), blocks)
+        ranks = made.ranks.copy()
+        ranks["input_chunks"], ranks["output_chunks"] = 1, 2
+        return replace(made, ranks=ranks)
+
+    assert verify(plan(0)).ok
+    assert not verify(plan(1)).ok
+
+
+def test_a_plan_for_both_places_is_proven_for_both() -> None:
+    plan = compile_program(build("alltoall_allpairs", {"ranks": "4"})).plan
+    verdict = verify(replace(plan, both_places=True))
+    assert {failure.message.split(":")[0] for failure in verdict.failures} == {"in place"}
+
+
+def test_the_meaning_of_a_file_that_cannot_say_it_is_unknown_or_given() -> None:
+    blocks = [block(0, step("s", source=(INPUT, 0)), to=1), block(1, step("r", target=(OUTPUT, 0)), source=0)]
+    silent = plan_of(Custom(input_chunks=[1, 0], output_chunks=[0, 1], promises={}), blocks)
+    assert verify(silent).ok
+    assert not verify(silent).postcondition_known
+    said = Custom(input_chunks=[1, 0], output_chunks=[0, 1], promises={(1, 0): [(0, 0)]})
+    assert verify(silent, collective=said).postcondition_known
+    swapped = Custom(input_chunks=[1, 1], output_chunks=[1, 1], promises={(0, 0): [(1, 0)]})
+    assert not verify(replace(silent, ranks=_with_sizes(silent, 1, 1)), collective=swapped).ok
+
+
+def _with_sizes(plan: Plan, inputs: int, outputs: int) -> Rows:
+    ranks = plan.ranks.copy()
+    ranks["input_chunks"], ranks["output_chunks"] = inputs, outputs
+    return ranks
+
+
+@pytest.mark.parametrize("ranks", [70, 130])
+def test_sums_in_any_order_of_ranks(ranks: int) -> None:
+    """A ring through the ranks in a scrambled order: sets of contributions with many gaps."""
+    order = [int(rank) for rank in np.random.default_rng(3).permutation(ranks)]
+    p = Program("scrambled", AllReduce(ranks, chunks=2, in_place=True))
+    for index in (0, 1):
+        total = p.chunk(order[0], "input", index)
+        for rank in order[1:]:
+            total = p.chunk(rank, "input", index).reduce(total)
+        for rank in order[:-1]:
+            total = total.copy(rank)
+    assert compile_program(p).verdict.same_expression
+
+
+def test_a_chain_of_sums_of_different_chunks_takes_no_time() -> None:
+    """Contributions of one chunk may be many and come from anywhere; memory stays in proportion."""
+    length = 3000
+    promises = {(0, 0): [(0, k) for k in range(length)]}
+    p = Program("chain", Custom(input_chunks=[length], output_chunks=[1], promises=promises))
+    total = p.chunk(0, "input", length - 1).copy(0, "output", 0)
+    for k in [*range(0, length - 1, 2), *range(1, length - 1, 2)]:
+        total = total.reduce(p.chunk(0, "input", k))
+    assert compile_program(p).plan.num_steps == length
+
+
+@pytest.mark.parametrize("kind", [AllReduce, AllGather, AllToAll])
+def test_one_rank_needs_nothing_in_place(kind: type) -> None:
+    p = Program("alone", kind(1, chunks=3, in_place=True))
+    plan = compile_program(p).plan
+    assert plan.num_steps == 0
+    assert verify(plan).ok
