@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hemiola.algorithms.library import ALGORITHMS, build, card, find
-from hemiola.algorithms.parameters import split_words
 from hemiola.collectives import KINDS
 from hemiola.errors import ProgramError
+from hemiola.language.parameters import split_words
 
 DOCS = Path(__file__).parents[2] / "docs" / "algorithms.md"
 FOLDER = Path(__file__).parents[2] / "src" / "hemiola" / "algorithms"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hand_made import INPUT, OUTPUT, block, plan_of, step
+from hand_made import INPUT, OUTPUT, block, step
 from hemiola.algorithms.library import build
 from hemiola.collectives import AllGather, AllReduce, AllToAll, Broadcast, Custom, SendRecv
 from hemiola.compiler.compile import compile_program
@@ -17,7 +17,7 @@ from hemiola.ir.plan import Plan, Rows
 from hemiola.ir.verdict import Failure, FailureKind
 from hemiola.ir.verify import verify
 from hemiola.language.program import Program
-from mutations import DraftBlock
+from mutations import DraftBlock, plan_of
 
 
 def only_failure(plan: Plan, slots: int = 2) -> Failure:

@@ -40,7 +40,6 @@ from hemiola.algorithms import (
 )
 from hemiola.algorithms.algorithm import Algorithm
 from hemiola.algorithms.cost import CostCard
-from hemiola.algorithms.parameters import read_parameters
 from hemiola.algorithms.shapes import (
     any_depth,
     any_ends,
@@ -52,6 +51,7 @@ from hemiola.algorithms.shapes import (
     require,
 )
 from hemiola.errors import ProgramError
+from hemiola.language.parameters import read_parameters
 from hemiola.language.program import Program
 
 _ROWS = (
@@ -115,7 +115,7 @@ def find(name: str) -> Algorithm:
 def build(name: str, arguments: Mapping[str, str]) -> Program:
     """The traced program of an algorithm, its parameters written as on a command line."""
     algorithm = find(name)
-    parameters = read_parameters(algorithm, arguments)
+    parameters = read_parameters(algorithm.build, arguments)
     require(name, algorithm.refusal(**parameters))
     return algorithm.build(**parameters)
 
@@ -123,6 +123,6 @@ def build(name: str, arguments: Mapping[str, str]) -> Program:
 def card(name: str, arguments: Mapping[str, str]) -> CostCard:
     """The cost card of an algorithm, its parameters written as on a command line."""
     algorithm = find(name)
-    parameters = read_parameters(algorithm, arguments)
+    parameters = read_parameters(algorithm.build, arguments)
     require(name, algorithm.refusal(**parameters))
     return algorithm.card(**parameters)

@@ -158,7 +158,7 @@ def _elements(plan: Plan, request: SelectionRequest) -> Rules:
     yield RuleResult(
         "divisible",
         whole,
-        f"{num_bytes} bytes are {num_bytes / size:g} elements of {dtype}",
+        f"{num_bytes} bytes, {size} per element of {dtype}",
         f"a positive multiple of the {loop} chunks per loop, {size * loop} bytes",
     )
 
@@ -265,7 +265,7 @@ def _rccl_switches(plan: Plan, request: SelectionRequest) -> Rules:
     apart = not request.single_process or _number(request, "RCCL_MSCCL_ENABLE_SINGLE_PROCESS", 1) != 0
     needed = "1, or a process for each rank"
     yield _switch(request, "processes", apart, needed, "RCCL_MSCCL_ENABLE_SINGLE_PROCESS")
-    yield _switch(request, "scheduler", "MSCCL_SCHEDULER" not in request.environment, "unset: another scheduler has rules of its own", "MSCCL_SCHEDULER")  # fmt: skip
+    yield _switch(request, "scheduler", "MSCCL_SCHEDULER" not in request.environment, "unset, because another scheduler has rules of its own", "MSCCL_SCHEDULER")  # fmt: skip
     yield _switch(
         request, "file found", bool(request.environment.get("MSCCL_ALGO_DIR")),
         "a folder with this file and no file that is no MSCCL XML; or the file lies in share/rccl/msccl-algorithms",
