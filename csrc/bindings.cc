@@ -134,7 +134,8 @@ void bind_passes(nb::module_& module) {
     return give_rows(forward_copies(rows<Instruction>(instructions), Layout(column(chunks)), column(kept)));
   });
   module.def("fuse", [](Bytes instructions, Column<uint32_t> chunks, Column<uint32_t> kept, uint32_t slots) {
-    return give_rows(fuse(rows<Instruction>(instructions), Layout(column(chunks)), column(kept), slots));
+    Fused fused = fuse(rows<Instruction>(instructions), Layout(column(chunks)), column(kept), slots);
+    return nb::make_tuple(give_rows(std::move(fused.instructions)), fused.left_apart);
   });
   module.def("pair_connections", plain_pass(pair_connections));
   module.def("unfuse", plain_pass(unfuse));

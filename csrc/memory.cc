@@ -16,21 +16,15 @@ void append(Segments& segments, Segment segment) {
 
 void add_ranges(Values& values, const Segments& a, const Segments& b, Segments& sums) {
   sums.clear();
-  size_t i = 0, j = 0;
-  uint32_t in_a = 0, in_b = 0;  // chunks of a[i] and b[j] that are done
-  while (i < a.size()) {
-    const uint32_t count = std::min(a[i].count - in_a, b[j].count - in_b);
-    append(sums, {count, values.add(a[i].at(in_a), b[j].at(in_b)), 0});
-    in_a += count;
-    in_b += count;
-    if (in_a == a[i].count) ++i, in_a = 0;
-    if (in_b == b[j].count) ++j, in_b = 0;
-  }
+  walk_both(a, b, [&](Value x, Value y, uint32_t count) {
+    append(sums, {count, values.add(x, y), 0});
+    return true;
+  });
 }
 
 Memory::Memory(std::span<const uint32_t> sizes) : sizes_(sizes.begin(), sizes.end()), buffers_(sizes.size()) {
   for (size_t buffer = 0; buffer < sizes_.size(); ++buffer)
-    if (sizes_[buffer] > 0) buffers_[buffer].push_back({0, kGarbage, 0});
+    if (sizes_[buffer] > 0) buffers_[buffer] = {{{0, kGarbage, 0}}};
 }
 
 size_t Memory::add_buffer() {
@@ -41,69 +35,103 @@ size_t Memory::add_buffer() {
 
 void Memory::resize(size_t buffer, uint32_t size) {
   if (size <= sizes_[buffer]) return;
-  auto& runs = buffers_[buffer];
-  const bool open = !runs.empty() && runs.back().value == kGarbage && runs.back().written_at == 0;
-  if (!open) runs.push_back({sizes_[buffer], kGarbage, 0});
+  auto& blocks = buffers_[buffer];
+  const bool open = !blocks.empty() && blocks.back().back().value == kGarbage && blocks.back().back().written_at == 0;
+  if (blocks.empty() || (!open && blocks.back().size() >= kLongestBlock)) blocks.emplace_back();
+  if (!open) blocks.back().push_back({sizes_[buffer], kGarbage, 0});
   sizes_[buffer] = size;
 }
 
-size_t Memory::find(const std::vector<Run>& runs, uint32_t chunk) const {
-  const auto after = std::upper_bound(runs.begin(), runs.end(), chunk, [](uint32_t c, const Run& r) { return c < r.first; });
-  return static_cast<size_t>(after - runs.begin()) - 1;
+Memory::Position Memory::find(const std::vector<Block>& blocks, uint32_t chunk) const {
+  const auto block = std::upper_bound(blocks.begin(), blocks.end(), chunk,
+                                      [](uint32_t c, const Block& b) { return c < b.front().first; }) - 1;
+  const auto entry = std::upper_bound(block->begin(), block->end(), chunk,
+                                      [](uint32_t c, const Stored& s) { return c < s.first; }) - 1;
+  return {static_cast<size_t>(block - blocks.begin()), static_cast<size_t>(entry - block->begin())};
+}
+
+Memory::Position Memory::next(const std::vector<Block>& blocks, Position at) {
+  return at.entry + 1 < blocks[at.block].size() ? Position{at.block, at.entry + 1} : Position{at.block + 1, 0};
 }
 
 void Memory::read(size_t buffer, uint32_t first, uint32_t count, Segments& found) const {
   found.clear();
-  const auto& runs = buffers_[buffer];
+  const auto& blocks = buffers_[buffer];
   const uint32_t end = first + count;
   ENFORCE(count > 0 && end <= sizes_[buffer], "chunks ", first, " to ", end, " of ", sizes_[buffer]);
-  for (size_t i = find(runs, first); i < runs.size() && runs[i].first < end; ++i) {
-    const uint32_t next = i + 1 < runs.size() ? runs[i + 1].first : sizes_[buffer];
-    const uint32_t from = std::max(first, runs[i].first), to = std::min(end, next);
-    const Segment whole{next - runs[i].first, runs[i].value, runs[i].written_at};
-    found.push_back({to - from, whole.at(from - runs[i].first), runs[i].written_at});
+  for (Position at = find(blocks, first); at.block < blocks.size();) {
+    const Stored& stored = blocks[at.block][at.entry];
+    if (stored.first >= end) break;
+    at = next(blocks, at);
+    const uint32_t from = std::max(first, stored.first);
+    const uint32_t to = at.block < blocks.size() ? std::min(end, blocks[at.block][at.entry].first) : end;
+    found.push_back({to - from, stored.at(from), stored.written_at});
   }
 }
 
 void Memory::write(size_t buffer, uint32_t first, const Segments& contents, uint32_t written_at) {
-  auto& runs = buffers_[buffer];
+  auto& blocks = buffers_[buffer];
   uint32_t end = first;
   for (const Segment& s : contents) end += s.count;
   ENFORCE(end <= sizes_[buffer]);
-  const size_t begin = find(runs, first);
-  size_t stop = begin + 1;
-  while (stop < runs.size() && runs[stop].first < end) ++stop;
-  const uint32_t last_end = stop < runs.size() ? runs[stop].first : sizes_[buffer];
-  const auto value_at = [&](const Run& run, uint32_t chunk) {
-    return Segment{1, run.value, 0}.at(chunk - run.first);
-  };
-  // What is left of the runs at both ends, and the new ones in between, joined where they go on.
+  // What is left of the entries at both ends and the new ones in between, joined where they go on.
   fresh_.clear();
   const auto push = [&](uint32_t at, Value value, uint32_t moment) {
-    if (!fresh_.empty() && fresh_.back().written_at == moment && value_at(fresh_.back(), at) == value) return;
+    if (!fresh_.empty() && fresh_.back().written_at == moment && fresh_.back().at(at) == value) return;
     fresh_.push_back({at, value, moment});
   };
-  const size_t from = begin > 0 && runs[begin].first == first ? begin - 1 : begin;
-  if (runs[from].first < first) push(runs[from].first, runs[from].value, runs[from].written_at);
+  Position from = find(blocks, first);
+  if (blocks[from.block][from.entry].first == first && from.entry > 0) --from.entry;
+  const Stored& before = blocks[from.block][from.entry];
+  if (before.first < first) push(before.first, before.value, before.written_at);
   uint32_t at = first;
   for (const Segment& s : contents) {
     push(at, s.value, written_at);
     at += s.count;
   }
+  Position last = find(blocks, end - 1);
+  Position stop = next(blocks, last);
+  const uint32_t last_end = stop.block < blocks.size() ? blocks[stop.block][stop.entry].first : sizes_[buffer];
   if (end < last_end) {
-    push(end, value_at(runs[stop - 1], end), runs[stop - 1].written_at);
-  } else if (stop < runs.size()) {
-    push(runs[stop].first, runs[stop].value, runs[stop].written_at);
-    ++stop;
+    push(end, blocks[last.block][last.entry].at(end), blocks[last.block][last.entry].written_at);
+  } else if (stop.block == last.block && stop.block < blocks.size()) {
+    const Stored& after = blocks[stop.block][stop.entry];
+    push(after.first, after.value, after.written_at);
+    stop = next(blocks, stop);
   }
-  const size_t replaced = stop - from;
-  const size_t common = std::min(replaced, fresh_.size());
-  std::copy_n(fresh_.begin(), common, runs.begin() + static_cast<std::ptrdiff_t>(from));
-  const auto rest = runs.begin() + static_cast<std::ptrdiff_t>(from + common);
-  if (fresh_.size() > common) {
-    runs.insert(rest, fresh_.begin() + static_cast<std::ptrdiff_t>(common), fresh_.end());
+  replace(blocks, from, stop);
+}
+
+// Puts fresh_ in place of the entries from `from` up to `stop`.
+void Memory::replace(std::vector<Block>& blocks, Position from, Position stop) {
+  if (stop.block > from.block) {  // keep what follows in the last block, drop the rest
+    Block& head = blocks[from.block];
+    head.resize(from.entry);
+    head.insert(head.end(), fresh_.begin(), fresh_.end());
+    if (stop.entry > 0) {
+      Block& tail = blocks[stop.block];
+      tail.erase(tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(stop.entry));
+    }
+    const auto middle = blocks.begin() + static_cast<std::ptrdiff_t>(from.block) + 1;
+    blocks.erase(middle, blocks.begin() + static_cast<std::ptrdiff_t>(stop.block));
   } else {
-    runs.erase(rest, rest + static_cast<std::ptrdiff_t>(replaced - common));
+    Block& block = blocks[from.block];
+    const size_t common = std::min(stop.entry - from.entry, fresh_.size());
+    const auto begin = block.begin() + static_cast<std::ptrdiff_t>(from.entry);
+    std::copy_n(fresh_.begin(), common, begin);
+    const auto rest = begin + static_cast<std::ptrdiff_t>(common);
+    if (fresh_.size() > common) {
+      block.insert(rest, fresh_.begin() + static_cast<std::ptrdiff_t>(common), fresh_.end());
+    } else {
+      block.erase(rest, block.begin() + static_cast<std::ptrdiff_t>(stop.entry));
+    }
+  }
+  while (blocks[from.block].size() > kLongestBlock) {
+    Block& block = blocks[from.block];
+    const auto half = block.end() - static_cast<std::ptrdiff_t>(kLongestBlock / 2);
+    Block upper(half, block.end());
+    block.erase(half, block.end());
+    blocks.insert(blocks.begin() + static_cast<std::ptrdiff_t>(from.block) + 1, std::move(upper));
   }
 }
 

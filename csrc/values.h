@@ -25,7 +25,7 @@ class AtomSets {
   static constexpr Id kDoubleCounted = 1;  // adds a contribution twice
 
   AtomSets();
-  // `runs` are half-open and disjoint; none is kGarbage.
+  // `runs` are half-open and disjoint; without any the result is kGarbage.
   Id of_runs(std::span<const uint64_t> runs);
   // The union, or kDoubleCounted when they overlap.
   Id disjoint_union(Id a, Id b);

@@ -8,7 +8,7 @@ namespace {
 class CopyForwarder {
  public:
   CopyForwarder(const Layout& layout, const RowPieces& memory)
-      : layout_(layout), memory_(memory), written_(memory.size(), 0), original_(memory.size(), kNone), copied_(memory.size(), 0) {}
+      : layout_(layout), memory_(memory), written_(memory.size(), 0), original_(memory.size(), kNone) {}
 
   void visit(Instruction& row) {
     ++now_;
@@ -19,7 +19,6 @@ class CopyForwarder {
     const bool copies = row.opcode == Opcode::cpy;
     for (uint32_t k = dst.first; k < dst.end; ++k) {
       written_[k] = now_;
-      copied_[k] = now_;
       original_[k] = copies ? memory_.source_chunk(row) + memory_.pieces().start(k) - memory_.destination_chunk(row) : kNone;
     }
   }
@@ -34,7 +33,7 @@ class CopyForwarder {
     uint32_t oldest = kNone;
     for (uint32_t k = src.first; k < src.end; ++k) {
       if (original_[k] != original + memory_.pieces().start(k) - begin) return;
-      oldest = std::min(oldest, copied_[k]);
+      oldest = std::min(oldest, written_[k]);
     }
     if (changed_since(original, row.count, oldest) || overlaps_destination(row, original)) return;
     for (uint8_t buffer = 0; buffer < 3; ++buffer) {
@@ -65,7 +64,6 @@ class CopyForwarder {
   uint32_t now_ = 0;
   std::vector<uint32_t> written_;   // piece -> when it was written last
   std::vector<uint32_t> original_;  // piece -> the chunk that its first chunk is a copy of
-  std::vector<uint32_t> copied_;    // piece -> when
 };
 
 // From the end to the beginning: a copy into chunks that nobody reads afterwards is dead.

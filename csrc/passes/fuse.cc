@@ -36,6 +36,7 @@ class Fuser {
       if (writer_[k] != kNone) stored_[writer_[k]] = 1;
   }
 
+  uint32_t left_apart() const { return left_apart_; }
   bool is_stored(uint32_t i) const { return stored_[i] != 0; }
 
  private:
@@ -60,7 +61,7 @@ class Fuser {
     const uint32_t from = origin_[src.first].row;
     if (from == kNone) return false;
     Instruction& receive = rows_[from];
-    if (send.count > slots_ || receive.count != send.count || is_fused(receive) || receive.channel != send.channel ||
+    if (receive.count != send.count || is_fused(receive) || receive.channel != send.channel ||
         receive.instance != send.instance || receive.threadblock != send.threadblock)
       return false;
     for (uint32_t k = src.first; k < src.end; ++k) {
@@ -70,6 +71,10 @@ class Fuser {
     const Range stored = memory_.destination(receive);
     for (uint32_t k = stored.first; k < stored.end; ++k)
       if (writer_[k] != from) return false;
+    if (send.count > slots_) {
+      ++left_apart_;
+      return false;
+    }
     receive.opcode = receive.opcode == Opcode::r ? Opcode::rcs : Opcode::rrcs;
     receive.send_peer = send.send_peer;
     receive.send_operation = send.send_operation;
@@ -78,7 +83,7 @@ class Fuser {
 
   std::vector<Instruction>& rows_;
   const RowPieces& memory_;
-  uint32_t slots_;
+  uint32_t slots_, left_apart_ = 0;
   std::vector<uint32_t> writer_;
   std::vector<Origin> origin_;
   std::vector<uint8_t> stored_;
@@ -86,8 +91,7 @@ class Fuser {
 
 }  // namespace
 
-std::vector<Instruction> fuse(Instructions instructions, const Layout& layout, std::span<const uint32_t> kept,
-                              uint32_t slots) {
+Fused fuse(Instructions instructions, const Layout& layout, std::span<const uint32_t> kept, uint32_t slots) {
   std::vector<Instruction> rows(instructions.begin(), instructions.end());
   std::vector<uint8_t> gone(rows.size(), 0);
   const RowPieces memory(instructions, layout, kept);
@@ -100,7 +104,7 @@ std::vector<Instruction> fuse(Instructions instructions, const Layout& layout, s
     if (!gone[i]) rows[end++] = rows[i];
   }
   rows.resize(end);
-  return rows;
+  return {std::move(rows), fuser.left_apart()};
 }
 
 }  // namespace hemiola

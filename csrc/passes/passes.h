@@ -27,8 +27,11 @@ std::vector<Instruction> forward_copies(Instructions instructions, const Layout&
 
 // r + s becomes rcs, rrc + s becomes rrcs, or rrs where nobody reads what rrcs would store. Messages of more
 // than `slots` chunks stay apart.
-std::vector<Instruction> fuse(Instructions instructions, const Layout& layout, std::span<const uint32_t> kept,
-                              uint32_t slots);
+struct Fused {
+  std::vector<Instruction> instructions;
+  uint32_t left_apart = 0;  // pairs that only the number of slots kept from being fused
+};
+Fused fuse(Instructions instructions, const Layout& layout, std::span<const uint32_t> kept, uint32_t slots);
 
 // A threadblock has one peer on each side, so on each channel of a rank a receive peer goes with one send
 // peer: the most frequent pairs stay, other fused instructions are split again.

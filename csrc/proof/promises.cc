@@ -20,21 +20,11 @@ class Expressions {
 
   bool same(const Promise& promise, const Segments& found) {
     first_.read(promise.set, promise.input_index, promise.count, known_);
-    if (known_.size() == 1 && known_.front().value == kGarbage) {
+    if (std::ranges::all_of(known_, [](const Segment& s) { return s.value == kGarbage; })) {
       first_.write(promise.set, promise.input_index, found, 0);
       return true;
     }
-    size_t i = 0, j = 0;
-    uint32_t in_known = 0, in_found = 0;
-    while (i < known_.size()) {
-      const uint32_t count = std::min(known_[i].count - in_known, found[j].count - in_found);
-      if (known_[i].at(in_known) != found[j].at(in_found)) return false;
-      in_known += count;
-      in_found += count;
-      if (in_known == known_[i].count) ++i, in_known = 0;
-      if (in_found == found[j].count) ++j, in_found = 0;
-    }
-    return true;
+    return walk_both(known_, found, [](Value known, Value value, uint32_t) { return known == value; });
   }
 
  private:
@@ -137,12 +127,7 @@ SequentialRun run_instructions(std::span<const Instruction> rows, uint32_t num_o
       messages.erase(message);
     }
     if (t.reads_destination) memory.read(3 * row.rank + row.dst_buffer, row.dst_index, row.count, other);
-    if ((t.receives && t.reads_source) || t.reads_destination) {
-      add_ranges(values, other, moved, sums);
-      moved.swap(sums);
-    } else if (t.receives) {
-      moved.swap(other);
-    }
+    combine(values, t, moved, other, sums);
     if (t.writes_destination) memory.write(3 * row.rank + row.dst_buffer, row.dst_index, moved, 0);
     if (t.sends) messages[row.send_operation] = {row.count, moved};
   }

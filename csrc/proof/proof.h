@@ -73,14 +73,19 @@ struct RunResult {
 
 inline constexpr uint32_t kUnlimited = 0xffffffff;
 
-// Runs the plan once. Threadblocks are sequential and connections are queues, so every other run ends where
-// this one does. `by_chunk`: a step moves its chunks one by one, each in a slot of its own; otherwise a step
-// takes one slot. With no slots a send ends only when it is received. Memory is symbolic; without `state` none is
-// kept.
 struct State {
   Values values;
   Memory memory;
 };
+
+// What a step stores and sends: `moved` is its source, `other` the message or, for re, the destination. The
+// result is in `moved`; `sums` is room to work in.
+void combine(Values& values, const OpcodeTraits& t, Segments& moved, Segments& other, Segments& sums);
+
+// Runs the plan once. Threadblocks are sequential and connections are queues, so every other run ends where
+// this one does. `by_chunk`: a step moves its chunks one by one, each in a slot of its own; otherwise a step
+// takes one slot. With no slots a send ends only when it is received. Memory is symbolic; without `state` none
+// is kept.
 RunResult run(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state);
 
 struct Race {

@@ -162,12 +162,7 @@ class Runner {
     if (t.reads_source) state_->memory.read(src.buffer, src.index, s.count, moved_);
     if (t.receives) take(fifos_[connections_.receiving[block]], s.count, arrived_);
     if (t.reads_destination) state_->memory.read(dst.buffer, dst.index, s.count, arrived_);
-    if ((t.receives && t.reads_source) || t.reads_destination) {
-      add_ranges(state_->values, arrived_, moved_, sums_);
-      moved_.swap(sums_);
-    } else if (t.receives) {
-      moved_.swap(arrived_);
-    }
+    combine(state_->values, t, moved_, arrived_, sums_);
     if (t.writes_destination) state_->memory.write(dst.buffer, dst.index, moved_, 0);
     if (!t.sends) return;
     auto& leaving = fifos_[connections_.sending[block]].contents;
@@ -231,6 +226,15 @@ class Runner {
 };
 
 }  // namespace
+
+void combine(Values& values, const OpcodeTraits& t, Segments& moved, Segments& other, Segments& sums) {
+  if ((t.receives && t.reads_source) || t.reads_destination) {
+    add_ranges(values, other, moved, sums);
+    moved.swap(sums);
+  } else if (t.receives) {
+    moved.swap(other);
+  }
+}
 
 RunResult run(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state) {
   return Runner(plan, connections, slots, by_chunk, state).go();

@@ -51,7 +51,7 @@ def test_a_correct_plan(plan: Path) -> None:
 def test_a_deadlock_is_shown_as_a_cycle(deadlock: Path) -> None:
     result = invoke("verify", deadlock)
     assert (result.exit_code, result.stderr) == (1, "")
-    assert result.stdout.startswith(f"{deadlock}: not correct, 2 failures\n")
+    assert result.stdout.startswith(f"{deadlock}: not correct, 1 failure\n")
     assert (
         "rank 0, threadblock 0, step 2 (s) waits for a free slot to threadblock 0 of rank 1" in result.stdout
     )

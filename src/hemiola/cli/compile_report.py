@@ -29,6 +29,8 @@ def compiled_fields(compiled: Compiled, path: Path | None, target: Target) -> di
         "passes": [_pass_fields(record) for record in compiled.report.passes],
         "num_fused": compiled.report.fused,
         "undone": compiled.report.undone,
+        "num_left_apart": compiled.report.left_apart,
+        "num_fused_by_depth": compiled.report.fused_by_depth,
         "verdict": verdict_fields(compiled.verdict),
         "target": target.name,
         "file": None if path is None else str(path),
@@ -52,7 +54,8 @@ def print_compiled(compiled: Compiled, path: Path | None, target: Target) -> Non
         {
             "steps": f"{plan.num_steps} in {len(plan.threadblocks)} threadblocks on {_channels(plan.num_channels)}",
             "dependencies": len(plan.dependencies),
-            "fusions": f"{report.fused} kept, {_undone(report)}",
+            "fusions": f"{report.fused} kept, {_undone(report)}{_left_apart(compiled)}",
+            **_order(report),
             **verdict_facts(plan, compiled.verdict),
         }
     )
@@ -79,3 +82,15 @@ def _pass_fields(record: PassRecord) -> dict[str, Any]:
         "num_dependencies": record.waits,
         "disabled": record.disabled,
     }
+
+
+def _order(report: CompileReport) -> dict[str, str]:
+    """Why operations were not sorted, where that was the compiler's choice."""
+    if report.fused_by_depth is None:
+        return {}
+    return {"order": f"of the program; sorted by depth, only {report.fused_by_depth} fusions would stay"}
+
+
+def _left_apart(compiled: Compiled) -> str:
+    number, slots = compiled.report.left_apart, compiled.verdict.slots
+    return f", {number} not made: messages of more than {slots} chunks (see --slots)" if number else ""

@@ -110,7 +110,7 @@ def verdict_facts(plan: Plan, verdict: Verdict) -> dict[str, object]:
         "postcondition": promise,
         "races": "none",
         "deadlock": f"none with {slots}, a step taking one slot or one per chunk",
-        "same bits on all ranks": _yes(verdict.same_expression),
+        **({"same bits on all ranks": _yes(verdict.same_expression)} if verdict.postcondition_known else {}),
         "input preserved": preserved,
     }
 

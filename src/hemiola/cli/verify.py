@@ -54,7 +54,10 @@ def _broken_limits(plan: Plan, verdict: Verdict, target: str | None) -> list[Fai
 
 def _print(path: str, plan: Plan, verdict: Verdict, limits: list[Failure]) -> None:
     failures = [*verdict.failures, *limits]
-    found = "correct" if not failures else f"not correct, {len(failures)} failure{'s' * (len(failures) > 1)}"
+    found = f"not correct, {len(failures)} failure{'s' * (len(failures) > 1)}"
+    if not failures:
+        known = verdict.postcondition_known
+        found = "correct" if known else "no race and no deadlock; what it computes is not known"
     click.echo(f"{path}: {found}")
     what = {"plan": plan.name, "collective": plan_line(plan), "steps": plan.num_steps}
     if not failures:

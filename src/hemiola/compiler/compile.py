@@ -45,11 +45,18 @@ class CompileReport:
     """What the passes did."""
 
     passes: tuple[PassRecord, ...]
+    fused_by_depth: int | None = None
+    """Where the order of the program was taken because it keeps more fused: what sorting by depth kept."""
 
     @property
     def fused(self) -> int:
         """Instructions that receive and send in one, in the plan."""
         return next((record.fused or 0 for record in self.passes if record.name == "order_steps"), 0)
+
+    @property
+    def left_apart(self) -> int:
+        """Messages of more chunks than there are slots, which are not fused."""
+        return max((record.left_apart for record in self.passes), default=0)
 
     @property
     def undone(self) -> dict[str, int]:
@@ -95,7 +102,7 @@ def _run(dag: ChunkDag, options: CompileOptions) -> tuple[Plan, CompileReport]:
     in_program_order = replace(options, disabled=options.disabled | {OrderOperations().name})
     other_plan, other_report = _run_once(dag, in_program_order)
     if other_report.fused > 2 * report.fused:
-        return other_plan, other_report
+        return other_plan, replace(other_report, fused_by_depth=report.fused)
     return plan, report
 
 

@@ -49,6 +49,8 @@ class PassRecord:
     waits: int | None
     """Dependencies after it; None before they are inserted."""
     disabled: bool = False
+    left_apart: int = 0
+    """Messages that could have been fused had they fewer chunks than there are slots."""
 
 
 def run_passes(
@@ -82,5 +84,6 @@ def _record(name: str, seconds: float, level: Level, disabled: bool) -> PassReco
         return PassRecord(name, seconds, len(level.operations), None, None, disabled)
     if isinstance(level, InstructionDag):
         waits = None if level.waits_on is None else len(level.waits_on)
-        return PassRecord(name, seconds, len(level.instructions), level.num_fused, waits, disabled)
+        rows, fused = len(level.instructions), level.num_fused
+        return PassRecord(name, seconds, rows, fused, waits, disabled, level.left_apart)
     return PassRecord(name, seconds, level.num_steps, None, len(level.dependencies), disabled)

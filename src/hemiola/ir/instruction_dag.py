@@ -47,6 +47,8 @@ class InstructionDag:
     waits_first: npt.NDArray[np.uint32] | None = None
     """Row ``i`` waits for rows ``waits_on[waits_first[i]:waits_first[i + 1]]``; None before that pass."""
     waits_on: npt.NDArray[np.uint32] | None = None
+    left_apart: int = 0
+    """Receives and sends that only the number of slots kept from being fused."""
     lines: tuple[str, ...] = field(default=(), repr=False)
     min_bytes: int = 0
     max_bytes: int = 0

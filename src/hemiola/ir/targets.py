@@ -249,8 +249,12 @@ def _judge_buffers(plan: Plan, owners: Owners, limits: Limits) -> Iterator[Broke
                 f"only 0 or the whole loop of {loop}",
                 str(sizes[wrong[0]]),
                 f"rank {wrong[0]}",
-                f"this runtime cannot express {plan.collective.kind} with such buffers; use --target plan or rccl-xml",
+                f"this runtime cannot express {plan.collective.kind} with such buffers; use --target {_others(plan)}",
             )
+
+
+def _others(plan: Plan) -> str:
+    return "plan or rccl-xml" if plan.collective.kind in RCCL_XML.collectives else "plan"
 
 
 _JUDGES = (_judge_whole, _judge_shape, _judge_steps, _judge_buffers)

@@ -34,7 +34,7 @@ def _head(plan: Plan) -> Iterator[str]:
     yield f"  collective {c.kind}, {c.num_ranks} ranks, chunks {c.chunks}, {place}{_ends(plan)}"
     yield f"  protocol {plan.protocol.value}, {_sizes(plan)}"
     yield (
-        f"  {plan.num_channels} channels, {len(plan.threadblocks)} threadblocks, {plan.num_steps} steps, "
+        f"  {plan.num_channels} channel{'' if plan.num_channels == 1 else 's'}, {len(plan.threadblocks)} threadblocks, {plan.num_steps} steps, "
         f"{len(plan.dependencies)} dependencies"
     )
 

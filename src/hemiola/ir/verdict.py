@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 
 from hemiola.collectives import Buffer, Meaning
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import Plan
 
 BUFFER_NAMES = {Buffer.INPUT: "input", Buffer.OUTPUT: "output", Buffer.SCRATCH: "scratch"}
-NO_ROW = 0xFFFFFFFF
+
+
+class ConnectionFault(IntEnum):
+    """ConnectionFaultKind of csrc/proof/proof.h."""
+
+    TWO_SENDERS = 0
+    TWO_RECEIVERS = 1
+    MORE_SENT = 2
+    MORE_RECEIVED = 3
+    COUNTS = 4
+
+
+class Wait(IntEnum):
+    """WaitKind of csrc/proof/proof.h: what a step that stands still waits for."""
+
+    MESSAGE = 0
+    SLOT = 1
+    DEPENDENCY = 2
+    RECEIPT = 3
 
 
 class FailureKind(Enum):
@@ -100,16 +118,16 @@ def explain_overlap(plan: Plan, step: int) -> Failure:
 def explain_connection(plan: Plan, fault: tuple[int, int, int, int, int]) -> Failure:
     """A connection whose ends do not match."""
     kind, block, other, step, other_step = fault
-    if kind in (0, 1):
-        return _explain_two_ends(plan, block, other, sends=kind == 0)
-    if kind == 2:
+    if kind in (ConnectionFault.TWO_SENDERS, ConnectionFault.TWO_RECEIVERS):
+        return _explain_two_ends(plan, block, other, sends=kind == ConnectionFault.TWO_SENDERS)
+    if kind == ConnectionFault.MORE_SENT:
         peer = int(plan.threadblocks["send_peer"][block])
         return fail_at(
             plan, FailureKind.CONNECTION, step,
             f"sends to rank {peer} on channel {int(plan.threadblocks['channel'][block])}, "
             "but nothing there receives this message",
         )  # fmt: skip
-    if kind == 3:
+    if kind == ConnectionFault.MORE_RECEIVED:
         peer = int(plan.threadblocks["recv_peer"][other])
         return fail_at(
             plan, FailureKind.CONNECTION, other_step,
@@ -175,12 +193,13 @@ def _describe_wait(plan: Plan, step: int, block: int, kind: int, awaited: int) -
     other = plan.threadblocks[awaited]
     number = awaited - int(plan.ranks["first_threadblock"][int(other["rank"])])
     whom = f"threadblock {number} of rank {int(other['rank'])}"
-    what = (
-        f"waits for a message from {whom} (channel {int(row['channel'])})",
-        f"waits for a free slot to {whom} (channel {int(row['channel'])})",
-        f"waits for a step of {whom}",
-        f"waits until {whom} takes its message (channel {int(row['channel'])})",
-    )[kind]
+    channel = f"(channel {int(row['channel'])})"
+    what = {
+        Wait.MESSAGE: f"waits for a message from {whom} {channel}",
+        Wait.SLOT: f"waits for a free slot to {whom} {channel}",
+        Wait.DEPENDENCY: f"waits for a step of {whom}",
+        Wait.RECEIPT: f"waits until {whom} takes its message {channel}",
+    }[Wait(kind)]
     return f"{place_of(plan, step, block).text} {what}"
 
 

@@ -14,8 +14,8 @@ from hemiola.ir.rows import as_bytes, from_bytes
 class Fuse:
     """r x; s x -> rcs x.   rrc x; s x -> rrcs x, or rrs x where x is overwritten before anybody reads it.
 
-    The slot that is sent may be another than the one received, as long as it holds the same data and the
-    received one still does: r x; cpy x y; s y -> rcs x; cpy x y. Messages of more chunks than there are
+    What is sent may lie elsewhere than where it was received, as long as it is the same data and still lies
+    there too: r x; cpy x y; s y -> rcs x; cpy x y. Messages of more chunks than there are
     slots stay apart: they need both ends at once, and fused they would make a ring run in turns.
     """
 
@@ -23,8 +23,8 @@ class Fuse:
 
     def apply(self, dag: InstructionDag, options: CompileOptions) -> InstructionDag:
         """Join receives with the sends of what they received."""
-        rows = _core.fuse(as_bytes(dag.instructions), dag.chunks(), dag.kept_chunks(), options.slots)
-        return replace(dag, instructions=from_bytes(rows, INSTRUCTION))
+        rows, apart = _core.fuse(as_bytes(dag.instructions), dag.chunks(), dag.kept_chunks(), options.slots)
+        return replace(dag, instructions=from_bytes(rows, INSTRUCTION), left_apart=apart)
 
     def skip(self, dag: InstructionDag, options: CompileOptions) -> InstructionDag:
         """Nothing is fused."""

@@ -12,16 +12,16 @@ from hemiola.errors import CompileError
 from hemiola.ir.chunk_dag import ChunkDag
 from hemiola.ir.plan import Rows
 
-MAX_PIECES = 1 << 16
+MAX_PARTS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicateInstances:
     """copy input[2] -> 4 instances -> copy input[8], input[9], input[10], input[11], each on its own.
 
-    Every chunk is cut into as many pieces as the least common multiple of all instance counts asks for.
-    An operation with ``parallel`` n on neighbouring chunks becomes n operations on n neighbouring parts of
-    them; one outside a parallelize block stays one operation on all pieces. The rows of an operation stay
+    Every chunk is cut into as many parts as the least common multiple of all instance counts asks for.
+    An operation with ``parallel`` n on neighbouring chunks becomes n operations on n neighbouring shares of
+    them; one outside a parallelize block stays one operation on all parts. The rows of an operation stay
     together, so the order keeps its meaning whatever the others cut.
     """
 
@@ -30,19 +30,19 @@ class ReplicateInstances:
     def apply(self, dag: ChunkDag, options: CompileOptions) -> ChunkDag:
         """Cut every operation into its instances."""
         parallel = [int(n) for n in np.unique(dag.operations["parallel"])]
-        pieces = math.lcm(*parallel) if parallel else 1
-        if pieces > MAX_PIECES:
+        parts = math.lcm(*parallel) if parallel else 1
+        if parts > MAX_PARTS:
             raise CompileError(
-                f"instances of {parallel} together cut every chunk into {pieces} pieces, more than {MAX_PIECES}; "
+                f"instances of {parallel} together cut every chunk into {parts} parts, more than {MAX_PARTS}; "
                 "use instance counts that divide each other"
             )
-        if pieces == 1:
+        if parts == 1:
             return dag
         return replace(
             dag,
-            collective=dag.collective.refine(pieces),
-            operations=_cut(dag.operations, pieces),
-            scratch_chunks=(dag.scratch_chunks * np.uint32(pieces)).astype(np.uint32),
+            collective=dag.collective.refine(parts),
+            operations=_cut(dag.operations, parts),
+            scratch_chunks=(dag.scratch_chunks * np.uint32(parts)).astype(np.uint32),
         )
 
     def skip(self, dag: ChunkDag, options: CompileOptions) -> ChunkDag:
@@ -52,13 +52,13 @@ class ReplicateInstances:
         return replace(dag, operations=operations)
 
 
-def _cut(operations: Rows, pieces: int) -> Rows:
+def _cut(operations: Rows, parts: int) -> Rows:
     parallel = operations["parallel"].astype(np.int64)
     rows = np.repeat(operations, parallel)
     first = np.cumsum(parallel) - parallel
     instance = (np.arange(len(rows)) - np.repeat(first, parallel)).astype(np.uint32)
-    count = rows["count"] * (np.uint32(pieces) // rows["parallel"])
+    count = rows["count"] * (np.uint32(parts) // rows["parallel"])
     for side in ("src_index", "dst_index"):
-        rows[side] = rows[side] * np.uint32(pieces) + instance * count
+        rows[side] = rows[side] * np.uint32(parts) + instance * count
     rows["count"], rows["instance"], rows["parallel"] = count, instance, 1
     return rows
