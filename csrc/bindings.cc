@@ -182,6 +182,7 @@ nb::dict give_proof(const Proof& proof) {
   result["stuck_by_chunk"] = give_blocked(proof.stuck_by_chunk);
   result["races"] = races;
   result["broken"] = give_broken(proof.fulfilment);
+  result["too_large"] = proof.too_large;
   result["same_expression"] = proof.fulfilment.same_expression;
   return result;
 }

@@ -25,10 +25,14 @@ Trace::Trace(std::span<const uint32_t> inputs, std::span<const uint32_t> outputs
       values_(static_cast<uint32_t>(inputs.size())) {
   ENFORCE(outputs_.size() == inputs_.size() && alias_offset_.size() == inputs_.size());
   for (size_t rank = 0; rank < inputs_.size(); ++rank) {
-    const bool aliased = alias_offset_[rank] >= 0;
+    uint32_t sizes[2] = {inputs_[rank], outputs_[rank]};
+    if (alias_offset_[rank] >= 0) {
+      const uint32_t end = static_cast<uint32_t>(alias_offset_[rank]) + sizes[alias_source_];
+      sizes[alias_target_] = std::max(sizes[alias_target_], end);
+      sizes[alias_source_] = 0;
+    }
     numbers_.push_back({memory_.add_buffer(), memory_.add_buffer()});
-    memory_.resize(numbers_[rank][0], aliased && alias_source_ == 0 ? 0 : inputs_[rank]);
-    memory_.resize(numbers_[rank][1], aliased && alias_source_ == 1 ? 0 : outputs_[rank]);
+    for (size_t buffer : {0, 1}) memory_.resize(numbers_[rank][buffer], sizes[buffer]);
   }
   for (const Holding& row : held)
     memory_.write(number(row.rank, row.buffer), row.index, {{row.count, values_.input(row.rank, row.input_index), 0}}, 0);
@@ -71,7 +75,9 @@ int64_t Trace::check_range(int64_t rank, uint32_t buffer, int64_t index, int64_t
   if (index + count <= size) return 0;
   if (buffer < kScratch) return fail(FaultKind::index, r, buffer, index, 0);
   if (!may_grow) return fail(FaultKind::uninitialized, r, buffer, std::max(index, size), 0);
-  if (index + count > kMaxScratch) return fail(FaultKind::index, r, buffer, index, 0);
+  int64_t scratch = index + count - size;
+  for (uint32_t other = kScratch; other < numbers_[r].size(); ++other) scratch += named_size(r, other);
+  if (scratch > kMaxScratch) return fail(FaultKind::index, r, buffer, index, 0);
   if (numbers_[r].size() <= buffer) numbers_[r].resize(buffer + 1, kNotYet);
   if (number(r, buffer) == kNotYet) numbers_[r][buffer] = memory_.add_buffer();
   memory_.resize(number(r, buffer), static_cast<uint32_t>(index + count));
@@ -136,8 +142,8 @@ int64_t Trace::add_up(uint32_t rank, uint32_t buffer, uint32_t index) {
   for (const Segment& s : sums_) {
     if (values_.double_counts(s.value)) {
       const int64_t code = fail(FaultKind::double_count, rank, buffer, at, 0);
-      const auto found = values_.contributions(s.value);
-      std::tie(fault_.origin_rank, fault_.origin_index) = *std::ranges::adjacent_find(found);
+      if (const auto found = values_.contributions(s.value))
+        std::tie(fault_.origin_rank, fault_.origin_index) = *std::ranges::adjacent_find(*found);
       return code;
     }
     at += s.count;
@@ -152,8 +158,11 @@ bool Trace::contributions(int64_t rank, uint32_t buffer, int64_t index,
   const Place place = locate(r, buffer, static_cast<uint32_t>(index));
   Segments one;
   memory_.read(number(r, place.buffer), place.index, 1, one);
-  found = values_.contributions(one.front().value);
-  return one.front().value != kGarbage;
+  if (one.front().value == kGarbage) return false;
+  auto sum = values_.contributions(one.front().value);
+  ENFORCE(sum.has_value(), "a sum of more contributions than can be listed");
+  found = std::move(*sum);
+  return true;
 }
 
 void Trace::stored(uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count, Segments& found) const {

@@ -19,21 +19,22 @@ uint64_t hash_node(uint32_t lhs, uint32_t rhs, int32_t shift) {
 
 // Nodes 1 .. num_ranks are the inputs of the ranks.
 Values::Values(uint32_t num_ranks) : num_ranks_(num_ranks), table_(1024, 0) {
-  nodes_.push_back({0, 0, 0, AtomSets::kGarbage});
+  nodes_.push_back({0, 0, 0, 0, AtomSets::kGarbage});
   for (uint32_t rank = 0; rank < num_ranks; ++rank) {
     const uint64_t atom = static_cast<uint64_t>(kMiddle) * num_ranks + rank;
     const uint64_t run[2] = {atom, atom + 1};
-    nodes_.push_back({rank, 0, 0, sets_.of_runs(run)});
+    nodes_.push_back({rank, 0, 0, 1, sets_.of_runs(run)});
   }
   while (nodes_.size() * 2 > table_.size()) table_.resize(table_.size() * 2, 0);
 }
 
-// The base of a sum is that of the operand made later, which tends to be the larger one: the other is shifted.
+// The base of a sum is that of its larger operand, so that the smaller set is the one to be shifted.
 Value Values::add(Value a, Value b) {
   if (a == kGarbage || b == kGarbage) return kGarbage;
   if (b < a) std::swap(a, b);
   const auto shift = static_cast<int32_t>(static_cast<int64_t>(a.base) - static_cast<int64_t>(b.base));
-  return {intern(a.expression, b.expression, shift), b.base};
+  const uint32_t base = keeps_left_base(a.expression, b.expression) ? a.base : b.base;
+  return {intern(a.expression, b.expression, shift), base};
 }
 
 uint32_t Values::intern(uint32_t lhs, uint32_t rhs, int32_t shift) {
@@ -41,8 +42,11 @@ uint32_t Values::intern(uint32_t lhs, uint32_t rhs, int32_t shift) {
     if (table_[at] == 0) {
       const auto id = static_cast<uint32_t>(nodes_.size());
       table_[at] = id;
-      const AtomSets::Id moved = sets_.shifted(nodes_[lhs].set, int64_t{shift} * num_ranks_);
-      nodes_.push_back({lhs, rhs, shift, sets_.disjoint_union(moved, nodes_[rhs].set)});
+      const bool left = keeps_left_base(lhs, rhs);
+      const AtomSets::Id stays = nodes_[left ? lhs : rhs].set;
+      const AtomSets::Id moves = sets_.shifted(nodes_[left ? rhs : lhs].set, (left ? -int64_t{shift} : shift) * num_ranks_);
+      const uint64_t size = std::min<uint64_t>(uint64_t{nodes_[lhs].size} + nodes_[rhs].size, 0xffffffff);
+      nodes_.push_back({lhs, rhs, shift, static_cast<uint32_t>(size), sets_.disjoint_union(moves, stays)});
       if (nodes_.size() * 2 > table_.size()) grow();
       return id;
     }
@@ -80,11 +84,13 @@ AtomSets::Id Values::promised(std::span<const uint64_t> runs) {
 // Multiplicities flow from the expression down to its atoms. Operands have smaller numbers than sums, so going
 // from high to low visits a value after all its users; a count stops early, enough to say "twice" without
 // overflow on an expression that doubles itself.
-std::vector<std::pair<uint32_t, uint32_t>> Values::contributions(Value value) const {
+std::optional<std::vector<std::pair<uint32_t, uint32_t>>> Values::contributions(Value value) const {
   constexpr uint32_t kMany = 4;
+  constexpr size_t kTooLong = 1 << 18;
   std::map<Value, uint32_t> times{{value, 1}};
   std::vector<std::pair<uint32_t, uint32_t>> result;
   while (!times.empty() && value != kGarbage) {
+    if (times.size() + result.size() > kTooLong) return std::nullopt;
     const auto [at, count] = *times.rbegin();
     times.erase(at);
     const Node& node = nodes_[at.expression];
@@ -92,7 +98,10 @@ std::vector<std::pair<uint32_t, uint32_t>> Values::contributions(Value value) co
       result.insert(result.end(), count, {node.lhs, at.base});
       continue;
     }
-    for (const Value& operand : {Value{node.lhs, at.base + static_cast<uint32_t>(node.shift)}, Value{node.rhs, at.base}})
+    const auto shift = static_cast<uint32_t>(node.shift);
+    const bool left = keeps_left_base(node.lhs, node.rhs);
+    const uint32_t lhs_base = left ? at.base : at.base + shift, rhs_base = left ? at.base - shift : at.base;
+    for (const Value& operand : {Value{node.lhs, lhs_base}, Value{node.rhs, rhs_base}})
       times[operand] = std::min(kMany, times[operand] + count);
   }
   std::ranges::sort(result);

@@ -9,6 +9,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -73,7 +74,8 @@ class Values {
   Value add(Value a, Value b);
   bool double_counts(Value value) const { return nodes_[value.expression].set == AtomSets::kDoubleCounted; }
   // (rank, input chunk) of every contribution, with multiplicity, sorted. For messages: it walks the expression.
-  std::vector<std::pair<uint32_t, uint32_t>> contributions(Value value) const;
+  // Nothing when it is too long to be of use in one.
+  std::optional<std::vector<std::pair<uint32_t, uint32_t>>> contributions(Value value) const;
 
   // A set with its smallest delta at 0, and the input chunk that this is.
   struct Sum {
@@ -89,8 +91,11 @@ class Values {
   struct Node {
     uint32_t lhs, rhs;  // rhs == 0: an input of rank lhs
     int32_t shift;      // of lhs against rhs
+    uint32_t size;      // contributions, up to 2^32 - 1
     AtomSets::Id set;
   };
+  // Whether a sum has the base of its left operand.
+  bool keeps_left_base(uint32_t lhs, uint32_t rhs) const { return nodes_[lhs].size > nodes_[rhs].size; }
   uint32_t intern(uint32_t lhs, uint32_t rhs, int32_t shift);
   void grow();
 

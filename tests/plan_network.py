@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 
@@ -183,7 +183,12 @@ class Cells:
 
     def __init__(self, plan: Plan) -> None:
         fields = ("input_chunks", "output_chunks", "scratch_chunks")
-        self.sizes = list(zip(*(plan.ranks[field].tolist() for field in fields), strict=True))
+        claimed = [plan.ranks[field].tolist() for field in fields]
+        for buffer, given in enumerate(plan.collective.stored_chunks()):
+            claimed[buffer] = [
+                min(pair) for pair in zip(claimed[buffer], _given(plan, buffer, given), strict=True)
+            ]
+        self.sizes = list(zip(*claimed, strict=True))
         named = [sizes.tolist() for sizes in plan.collective.named_chunks()]
         self.named = list(zip(*named, strict=True))
         alias = plan.collective.alias()
@@ -196,6 +201,12 @@ class Cells:
             buffer, index = self.alias[1], index + self.alias[2][rank]
         require(buffer < len(Buffer) and index + count <= self.sizes[rank][buffer], FORM)
         return tuple((rank, buffer, i) for i in range(index, index + count))
+
+
+def _given(plan: Plan, buffer: int, stored: Iterable[int]) -> list[int]:
+    """How many chunks of a buffer the caller gives each rank, by whatever name."""
+    named = plan.collective.named_chunks()[buffer].tolist()
+    return [max(int(one), other) for one, other in zip(stored, named, strict=True)]
 
 
 def _check_connections(

@@ -42,25 +42,29 @@ class Reducer {
   const std::vector<uint32_t>& reduce(uint32_t i) {
     kept_.assign(on_.begin() + first_[i], on_.begin() + first_[i + 1]);
     if (kept_.empty()) return kept_;
-    const std::vector<uint32_t> waits = kept_;
-    const uint32_t earliest = *std::ranges::min_element(waits);
-    stack_.clear();
-    if (before_[i] != kNone) stack_.push_back(before_[i]);
-    for (int budget = kBudget; budget > 0 && !stack_.empty() && !kept_.empty(); --budget) step(earliest, kNone);
-    for (uint32_t wait : waits) {
-      if (kept_.size() < 2) break;
-      if (std::ranges::find(kept_, wait) == kept_.end()) continue;
-      stack_.assign(1, wait);
-      for (int budget = kBudget; budget > 0 && !stack_.empty(); --budget) step(earliest, wait);
+    wait_on_.clear();  // threadblock -> the wait for it; there is one
+    for (uint32_t wait : kept_) wait_on_[block(wait)] = wait;
+    const uint32_t earliest = *std::ranges::min_element(kept_);
+    if (before_[i] != kNone) walk(before_[i], earliest, kNone);
+    for (uint32_t wait : kept_) {
+      if (wait_on_.size() < 2) break;
+      if (wait_on_.contains(block(wait))) walk(wait, earliest, wait);
     }
+    std::erase_if(kept_, [&](uint32_t wait) { return !wait_on_.contains(block(wait)); });
     return kept_;
+  }
+
+  void walk(uint32_t from, uint32_t earliest, uint32_t self) {
+    stack_.assign(1, from);
+    for (int budget = kBudget; budget > 0 && !stack_.empty(); --budget) step(earliest, self);
   }
 
   // Takes a row off the stack: everything of its threadblock up to it has happened before.
   void step(uint32_t earliest, uint32_t self) {
     const uint32_t at = stack_.back();
     stack_.pop_back();
-    std::erase_if(kept_, [&](uint32_t wait) { return wait != self && wait <= at && block(wait) == block(at); });
+    const auto known = wait_on_.find(block(at));
+    if (known != wait_on_.end() && known->second != self && known->second <= at) wait_on_.erase(known);
     const uint32_t waiting = waiting_[at];
     if (waiting == kNone || waiting < earliest) return;
     if (before_[waiting] != kNone && before_[waiting] >= earliest) stack_.push_back(before_[waiting]);
@@ -73,6 +77,7 @@ class Reducer {
   std::vector<uint32_t> before_;   // row -> the row before it in its threadblock
   std::vector<uint32_t> waiting_;  // row -> the last row of its threadblock up to it that waits
   std::vector<uint32_t> kept_, stack_;
+  std::unordered_map<uint64_t, uint32_t> wait_on_;
 };
 
 }  // namespace

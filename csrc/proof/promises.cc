@@ -57,6 +57,7 @@ State start(const Meaning& meaning, const Layout& layout) {
 }
 
 Fulfilment check_promises(Values& values, const Reader& read, const Meaning& meaning, size_t limit) {
+  constexpr size_t kListed = 3;
   Fulfilment result;
   const auto sets = intern_sets(values, meaning);
   Expressions expressions(meaning);
@@ -70,7 +71,8 @@ Fulfilment check_promises(Values& values, const Reader& read, const Meaning& mea
       kept = values.sum_of(s.value) == Values::Sum{sets[promise.set], promise.input_index + offset};
       if (!kept) {
         if (result.broken.size() < limit)
-          result.broken.push_back({row, offset, s.value == kGarbage, values.contributions(s.value)});
+          result.broken.push_back({row, offset, s.value == kGarbage,
+                                   result.broken.size() < kListed ? values.contributions(s.value) : std::nullopt});
         break;
       }
       offset += s.count;
@@ -150,7 +152,10 @@ Proof prove(const PlanView& plan, const Meaning& meaning, uint32_t slots, size_t
       proof.fulfilment = check_promises(state, meaning, limit);
       order = std::move(free.order);
     }
-    proof.races = find_races(plan, connections, order, limit);
+    const auto races = find_races(plan, connections, order, limit);
+    proof.too_large = !races.has_value();
+    if (proof.too_large) return proof;
+    proof.races = *races;
   }
   proof.stuck_by_step = run(plan, connections, slots, false, nullptr).cycle;
   const bool single = std::ranges::all_of(plan.steps, [](const Step& step) { return step.count <= 1; });

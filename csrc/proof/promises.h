@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct BrokenPromise {
   uint32_t row;     // of `promised`
   uint32_t offset;  // the first chunk of it that is wrong
   bool garbage;
-  std::vector<std::pair<uint32_t, uint32_t>> found;  // (rank, input chunk), with multiplicity
+  // (rank, input chunk), with multiplicity; nothing where it is too long or others have been listed before
+  std::optional<std::vector<std::pair<uint32_t, uint32_t>>> found;
 };
 struct Fulfilment {
   std::vector<BrokenPromise> broken;
@@ -51,6 +53,7 @@ struct Proof {
   std::vector<BlockedStep> stuck_by_step, stuck_by_chunk;
   std::vector<Race> races;
   Fulfilment fulfilment;
+  bool too_large = false;  // ranges cut each other into more pieces than can be looked at
 };
 Proof prove(const PlanView& plan, const Meaning& meaning, uint32_t slots, size_t limit);
 

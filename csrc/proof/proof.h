@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -94,8 +95,9 @@ struct Race {
 };
 // Conflicting accesses that no chain of threadblock order, dependencies and messages orders; at most `limit`.
 // A message may arrive chunk by chunk: when its first chunk is there, its last may not have been read yet.
-std::vector<Race> find_races(const PlanView& plan, const Connections& connections,
-                             const std::vector<uint32_t>& order, size_t limit);
+// Nothing when the steps' ranges cut each other into more pieces than can be looked at.
+std::optional<std::vector<Race>> find_races(const PlanView& plan, const Connections& connections,
+                                            const std::vector<uint32_t>& order, size_t limit);
 
 // Steps whose source and destination overlap without being the same; at most `limit`.
 std::vector<uint32_t> find_overlaps(const PlanView& plan, size_t limit);

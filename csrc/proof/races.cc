@@ -10,7 +10,9 @@ namespace {
 // Who happens before whom, asked only about conflicting steps of one rank. Most questions are answered by
 // what the later step's threadblock has already waited for; the rest by walking back from the later step,
 // first within the rank, then along messages too. Every edge points forward in the order of the run, so the
-// walk never goes behind the earlier step. An answer is remembered for the two threadblocks.
+// walk never goes behind the earlier step. Answers are remembered for the two threadblocks. A step may begin
+// before the steps that feed it chunk by chunk have ended, so the messages that the later step itself takes
+// do not count as ended; what their senders had to wait for does.
 class HappensBefore {
  public:
   HappensBefore(const PlanView& plan, const Connections& connections, const std::vector<uint32_t>& order)
@@ -37,17 +39,47 @@ class HappensBefore {
       learn(step, plan_.awaited(rank, plan_.dependencies[k]));
   }
 
-  // Whether chunk `offset_earlier` of the earlier step's range is done with before chunk `offset_later` of the
-  // later one's is touched.
-  bool ordered(uint32_t earlier, uint32_t offset_earlier, uint32_t later, uint32_t offset_later) {
+  // What is known without a walk.
+  bool is_known(uint32_t earlier, uint32_t later) const {
     if (block_of_[earlier] == block_of_[later]) return true;
     const auto known = known_.find(key(later, earlier));
-    if (known != known_.end() && known->second >= earlier) return true;
-    if (reaches(earlier, later, false) || reaches(earlier, later, true)) {
-      learn(later, earlier);
-      return true;
+    return known != known_.end() && known->second >= earlier;
+  }
+
+  // Walks back from the later step, no further than the earliest of those that are asked about; what it
+  // meets is known from then on.
+  void explore(uint32_t later, uint32_t earliest, bool along_messages) {
+    ++question_;
+    stack_.clear();
+    for (uint32_t at = later; at != kNone && position_[at] >= position_[earliest];) {
+      push_before(at, earliest);
+      const bool one_chunk = plan_.steps[at].count == 1;
+      at = along_messages ? connections_.matching_send[at] : kNone;
+      if (at != kNone && one_chunk) {
+        push(at, earliest);
+        break;
+      }
     }
-    return offset_earlier <= offset_later && streams(earlier, later);
+    const uint32_t rank = plan_.threadblocks[block_of_[later]].rank;
+    while (!stack_.empty()) {
+      const uint32_t at = stack_.back();
+      stack_.pop_back();
+      if (plan_.threadblocks[block_of_[at]].rank == rank) learn(later, at);
+      const uint32_t entry = entry_[at];
+      if (entry == kNone || visited_[entry] == question_ || position_[entry] < position_[earliest]) continue;
+      visited_[entry] = question_;
+      push_before(entry, earliest);
+      if (along_messages && connections_.matching_send[entry] != kNone) push(connections_.matching_send[entry], earliest);
+    }
+  }
+
+  bool is_earlier(uint32_t a, uint32_t b) const { return position_[a] < position_[b]; }
+
+  // Whether the earlier step's message reaches the later step directly or through steps that send it on.
+  bool streams(uint32_t earlier, uint32_t later) const {
+    uint32_t at = later;
+    while (at != kNone && at != earlier && position_[at] > position_[earlier]) at = connections_.matching_send[at];
+    return at == earlier;
   }
 
  private:
@@ -58,41 +90,6 @@ class HappensBefore {
   void learn(uint32_t later, uint32_t earlier) {
     uint32_t& known = known_.try_emplace(key(later, earlier), earlier).first->second;
     known = std::max(known, earlier);
-  }
-
-  // Whether the earlier step has ended when the later one begins. The messages that the later step itself
-  // takes chunk by chunk do not count for that: a step may begin before the steps that feed it have ended.
-  // What those had to wait for before they began counts.
-  bool reaches(uint32_t earlier, uint32_t later, bool along_messages) {
-    ++question_;
-    stack_.clear();
-    for (uint32_t at = later; at != kNone && position_[at] >= position_[earlier];) {
-      push_before(at, earlier);
-      const bool one_chunk = plan_.steps[at].count == 1;
-      at = along_messages ? connections_.matching_send[at] : kNone;
-      if (at != kNone && one_chunk) {
-        push(at, earlier);
-        break;
-      }
-    }
-    while (!stack_.empty()) {
-      const uint32_t at = stack_.back();
-      stack_.pop_back();
-      if (block_of_[at] == block_of_[earlier] && at >= earlier) return true;
-      const uint32_t entry = entry_[at];
-      if (entry == kNone || visited_[entry] == question_ || position_[entry] < position_[earlier]) continue;
-      visited_[entry] = question_;
-      push_before(entry, earlier);
-      if (along_messages && connections_.matching_send[entry] != kNone) push(connections_.matching_send[entry], earlier);
-    }
-    return false;
-  }
-
-  // Whether the earlier step's message reaches the later step directly or through steps that send it on.
-  bool streams(uint32_t earlier, uint32_t later) const {
-    uint32_t at = later;
-    while (at != kNone && at != earlier && position_[at] > position_[earlier]) at = connections_.matching_send[at];
-    return at == earlier;
   }
 
   // What must have ended before a step begins, messages aside.
@@ -127,9 +124,18 @@ class RaceFinder {
       if (access.uses_destination) pieces_.cut(access.destination, plan.steps[step].count);
     }
     pieces_.finish();
+    for (uint32_t step = 0; step < plan.steps.size(); ++step) {
+      const Access access = access_of(step);
+      const uint32_t count = plan.steps[step].count;
+      if (access.reads_source) looked_at_ += length(pieces_.range(access.source, count));
+      if (access.uses_destination) looked_at_ += length(pieces_.range(access.destination, count));
+    }
+    if (is_too_large()) return;
     writer_.assign(pieces_.size(), {});
     readers_.assign(pieces_.size(), {});
   }
+
+  bool is_too_large() const { return looked_at_ > kMostPieces; }
 
   std::vector<Race> run(const std::vector<uint32_t>& order) {
     for (uint32_t step : order) {
@@ -141,6 +147,9 @@ class RaceFinder {
   }
 
  private:
+  static constexpr uint64_t kMostPieces = uint64_t{1} << 26;
+  static uint64_t length(Range range) { return range.end - range.first; }
+
   struct Access {
     uint32_t source, destination;  // first chunks
     bool reads_source, uses_destination;
@@ -170,43 +179,72 @@ class RaceFinder {
     const Range range = pieces_.range(chunk, count);
     for (uint32_t k = range.first; k < range.end; ++k) {
       const Touch here{step, pieces_.start(k) - chunk};
-      check(writer_[k], true, here, false, k);
+      ask(writer_[k], true, here, false, k);
       readers_[k].push_back(here);
     }
+    answer(step);
   }
 
   void write(uint32_t step, uint32_t chunk, uint32_t count) {
     const Range range = pieces_.range(chunk, count);
     for (uint32_t k = range.first; k < range.end; ++k) {
       const Touch here{step, pieces_.start(k) - chunk};
-      check(writer_[k], true, here, true, k);
-      for (const Touch& reader : readers_[k]) check(reader, false, here, true, k);
+      ask(writer_[k], true, here, true, k);
+      for (const Touch& reader : readers_[k]) ask(reader, false, here, true, k);
       readers_[k].clear();
       writer_[k] = here;
     }
+    answer(step);
   }
 
-  void check(Touch earlier, bool earlier_writes, Touch later, bool later_writes, uint32_t piece) {
-    if (earlier.step == kNone || earlier.step == later.step || races_.size() >= limit_) return;
-    if (before_.ordered(earlier.step, earlier.offset, later.step, later.offset)) return;
-    const uint32_t rank = plan_.threadblocks[before_.block_of(later.step)].rank;
-    races_.push_back({earlier.step, later.step, rank, pieces_.start(piece), earlier_writes, later_writes});
+  struct Question {
+    Touch earlier, later;
+    uint32_t piece;
+    bool earlier_writes, later_writes;
+  };
+
+  void ask(Touch earlier, bool earlier_writes, Touch later, bool later_writes, uint32_t piece) {
+    if (earlier.step == kNone || earlier.step == later.step || before_.is_known(earlier.step, later.step)) return;
+    questions_.push_back({earlier, later, piece, earlier_writes, later_writes});
+  }
+
+  // One walk within the rank answers most of a step's questions, one along messages the rest.
+  void answer(uint32_t step) {
+    for (bool along_messages : {false, true}) {
+      if (questions_.empty()) return;
+      const auto first = std::ranges::min_element(questions_, [&](const Question& a, const Question& b) {
+        return before_.is_earlier(a.earlier.step, b.earlier.step);
+      });
+      before_.explore(step, first->earlier.step, along_messages);
+      std::erase_if(questions_, [&](const Question& q) { return before_.is_known(q.earlier.step, step); });
+    }
+    for (const Question& q : questions_) {
+      if (q.earlier.offset <= q.later.offset && before_.streams(q.earlier.step, step)) continue;
+      const uint32_t rank = plan_.threadblocks[before_.block_of(step)].rank;
+      if (races_.size() < limit_)
+        races_.push_back({q.earlier.step, step, rank, pieces_.start(q.piece), q.earlier_writes, q.later_writes});
+    }
+    questions_.clear();
   }
 
   const PlanView& plan_;
   HappensBefore before_;
   size_t limit_;
   Pieces pieces_;
+  uint64_t looked_at_ = 0;  // pieces, over all steps
   std::vector<Touch> writer_;
   std::vector<std::vector<Touch>> readers_;
   std::vector<Race> races_;
+  std::vector<Question> questions_;
 };
 
 }  // namespace
 
-std::vector<Race> find_races(const PlanView& plan, const Connections& connections,
-                             const std::vector<uint32_t>& order, size_t limit) {
-  return RaceFinder(plan, connections, order, limit).run(order);
+std::optional<std::vector<Race>> find_races(const PlanView& plan, const Connections& connections,
+                                            const std::vector<uint32_t>& order, size_t limit) {
+  RaceFinder finder(plan, connections, order, limit);
+  if (finder.is_too_large()) return std::nullopt;
+  return finder.run(order);
 }
 
 std::vector<uint32_t> find_overlaps(const PlanView& plan, size_t limit) {

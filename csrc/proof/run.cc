@@ -14,7 +14,8 @@ struct Fifo {
 
 struct Block {
   uint32_t step;       // row of the next step
-  uint32_t moved = 0;  // messages of it that are done
+  uint32_t moved = 0;      // messages of it that are done
+  uint32_t waits_met = 0;  // dependencies of it that are met, from the first on
   bool offered = false;  // without slots: its message waits to be taken
   bool queued = false;
 };
@@ -64,7 +65,8 @@ class Runner {
       waiters_[other].emplace(plan_.threadblocks[other].first_step + wait->step, block);
       return false;
     }
-    const uint32_t messages = by_chunk_ ? plan_.steps[step].count : 1;
+    const OpcodeTraits& t = traits(plan_.steps[step].opcode);
+    const uint32_t messages = by_chunk_ && (t.receives || t.sends) ? plan_.steps[step].count : 1;
     while (blocks_[block].moved < messages) {
       if (slots_ > 0 && hand_over(block, messages)) continue;
       if (!move(block)) return false;
@@ -90,11 +92,12 @@ class Runner {
     return true;
   }
 
-  const Dependency* unmet(uint32_t block) const {
+  const Dependency* unmet(uint32_t block) {
     const uint32_t step = blocks_[block].step;
     const uint32_t first = plan_.ranks[plan_.threadblocks[block].rank].first_threadblock;
-    for (uint32_t k = plan_.steps[step].first_dependency; k < plan_.end_of_waits(step); ++k) {
-      const Dependency& wait = plan_.dependencies[k];
+    const uint32_t begin = plan_.steps[step].first_dependency, end = plan_.end_of_waits(step);
+    for (uint32_t& met = blocks_[block].waits_met; begin + met < end; ++met) {
+      const Dependency& wait = plan_.dependencies[begin + met];
       const uint32_t other = first + wait.threadblock;
       if (blocks_[other].step <= plan_.threadblocks[other].first_step + wait.step) return &wait;
     }
@@ -144,6 +147,7 @@ class Runner {
     result_.order.push_back(b.step);
     ++b.step;
     b.moved = 0;
+    b.waits_met = 0;
     auto& waiting = waiters_[block];
     while (!waiting.empty() && waiting.top().first < b.step) {
       wake(waiting.top().second);
@@ -194,7 +198,7 @@ class Runner {
     result_.cycle.assign(path.begin() + (closed ? seen[block] : 0), path.end());
   }
 
-  BlockedStep blocked(uint32_t block) const {
+  BlockedStep blocked(uint32_t block) {
     const Block& b = blocks_[block];
     const auto waits = [&](WaitKind kind, uint32_t other) {
       return BlockedStep{b.step, block, static_cast<uint32_t>(kind), other};

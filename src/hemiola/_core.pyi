@@ -8,7 +8,7 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 Column = npt.NDArray[np.uint32]
 Runs = npt.NDArray[np.uint64]
-Broken = list[tuple[int, int, bool, list[tuple[int, int]]]]
+Broken = list[tuple[int, int, bool, list[tuple[int, int]] | None]]
 
 def version() -> str: ...
 def opcodes() -> list[tuple[str, bool, bool, bool, bool, bool]]: ...

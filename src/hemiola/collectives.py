@@ -170,8 +170,10 @@ class Collective:
         inputs, outputs = (sizes.copy() for sizes in self.named_chunks())
         alias = self.alias()
         if alias is not None:
-            aliased = inputs if alias.source == Buffer.INPUT else outputs
-            aliased[alias.offset >= 0] = 0
+            aliased, whole = (inputs, outputs) if alias.source == Buffer.INPUT else (outputs, inputs)
+            shared = alias.offset >= 0
+            whole[shared] = np.maximum(whole, alias.offset + aliased)[shared]
+            aliased[shared] = 0
         return inputs, outputs
 
     def alias(self) -> Alias | None:
@@ -339,21 +341,22 @@ def _meaning_of(c: Collective) -> CustomMeaning:
 
 def _promise_custom(c: Collective) -> Promises:
     promises, factor = _meaning_of(c).promises, c.chunks
-    runs: list[tuple[int, int]] = []
-    first, base = [0], []
-    for _, _, origins in promises:
-        base.append(min(index for _, index in origins))
-        atoms = sorted((index - base[-1]) * factor * c.num_ranks + rank for rank, index in origins)
-        runs.extend((atom, atom + 1) for atom in atoms)
-        first.append(len(runs))
+    base = [min(index for _, index in origins) for _, _, origins in promises]
+    numbers: dict[tuple[int, ...], int] = {}
+    sets = []
+    for (_, _, origins), lowest in zip(promises, base, strict=True):
+        atoms = sorted((index - lowest) * factor * c.num_ranks + rank for rank, index in origins)
+        sets.append(numbers.setdefault(tuple(atoms), len(numbers)))
     rows = PromisedRows(
         rank=np.array([rank for rank, _, _ in promises], np.int64),
         index=np.array([index for _, index, _ in promises], np.int64) * factor,
         count=factor,
         input_index=np.array(base, np.int64) * factor,
-        set=np.arange(len(promises)),
+        set=np.array(sets, np.int64),
     )
-    return rows, np.array(first), np.array(runs, np.int64).reshape(-1, 2)
+    first = np.cumsum([0, *(len(atoms) for atoms in numbers)])
+    runs = np.array([(atom, atom + 1) for atoms in numbers for atom in atoms], np.int64)
+    return rows, first, runs.reshape(-1, 2)
 
 
 _IN, _OUT = Buffer.INPUT, Buffer.OUTPUT

@@ -103,8 +103,8 @@ def test_a_step_waits_for_its_own_threadblock_only_backwards() -> None:
 
 def test_source_and_destination_overlap_wholly_or_not_at_all() -> None:
     plan = exchange()
-    plan.ranks["output_chunks"] = 3
-    plan.steps["src_buffer"][2] = Buffer.OUTPUT
+    plan.ranks["scratch_chunks"] = 3
+    plan.steps["src_buffer"][2] = plan.steps["dst_buffer"][2] = Buffer.SCRATCH
     check_form(plan)
     plan.steps["src_index"][2] = 1
     with pytest.raises(PlanError, match="reads 2 chunks and writes as many that overlap them in part"):

@@ -13,6 +13,7 @@ from hemiola.algorithms.library import build
 from hemiola.collectives import AllGather, AllReduce, AllToAll, Broadcast, Custom, SendRecv
 from hemiola.compiler.compile import compile_program
 from hemiola.compiler.options import CompileOptions
+from hemiola.errors import PlanError
 from hemiola.ir.plan import Plan, Rows
 from hemiola.ir.verdict import Failure, FailureKind
 from hemiola.ir.verify import verify
@@ -270,3 +271,66 @@ def test_one_rank_needs_nothing_in_place(kind: type) -> None:
     plan = compile_program(p).plan
     assert plan.num_steps == 0
     assert verify(plan).ok
+
+
+def test_nothing_beyond_what_the_caller_gives_is_used() -> None:
+    """A file may claim a larger input, but a receive into its extra chunk writes foreign memory."""
+    blocks = [
+        block(0, step("s", source=(INPUT, 0)), to=1),
+        block(1, step("r", target=(INPUT, 1)), step("cpy", source=(INPUT, 1), target=(OUTPUT, 0)), source=0),
+    ]
+    collective = Custom(input_chunks=[1, 1], output_chunks=[0, 1], promises={(1, 0): [(0, 0)]})
+    plan = plan_of(collective, blocks)
+    claims = replace(plan, ranks=_with_sizes(plan, 2, 1))
+    assert only_failure(claims).kind is FailureKind.FORM
+
+
+def test_the_form_of_a_plan_for_both_places_is_checked_for_both() -> None:
+    plan = compile_program(build("allgather_allpairs", {"ranks": "3"})).plan
+    ranks = plan.ranks.copy()
+    ranks["output_chunks"] = 2
+    verdict = verify(replace(plan, ranks=ranks, both_places=True))
+    assert {failure.message.split(":")[0] for failure in verdict.failures} == {"in place", "out of place"}
+
+
+def test_the_order_of_additions_is_compared_for_ones_own_collectives_too() -> None:
+    promises = {(rank, 0): [(0, 0), (1, 0), (2, 0)] for rank in range(3)}
+    p = Program("own", Custom(input_chunks=[1] * 3, output_chunks=[1] * 3, promises=promises))
+    for rank in range(3):
+        total = p.chunk(rank, "input", 0).copy(rank, "output", 0)
+        for hop in (1, 2):
+            total = total.reduce(p.chunk((rank + hop) % 3, "input", 0))
+    assert not compile_program(p).verdict.same_expression
+
+
+def test_in_place_the_larger_buffer_counts() -> None:
+    collective = Custom(input_chunks=[1], output_chunks=[3], promises={(0, 2): [(0, 0)]}, in_place=True)
+    p = Program("grown", collective)
+    p.chunk(0, "input", 0).copy(0, "output", 2)
+    assert compile_program(p).plan.num_steps == 1
+
+
+def test_threadblocks_by_hand_at_one_end_only() -> None:
+    p = Program("mixed", SendRecv(2, 2))
+    p.chunk(0, "input", 0).copy(1, "output", 0, sendtb=2, recvtb=1)
+    p.chunk(0, "input", 1).copy(1, "output", 1, recvtb=3)
+    assert compile_program(p).plan.num_channels == 2
+
+
+def test_ranges_that_cut_each_other_into_too_many_pieces_are_refused_before_memory_is_taken() -> None:
+    count = 20_000
+    steps = [step("cpy", source=(INPUT, k), target=(OUTPUT, k), count=count) for k in range(count)]
+    sizes = [2 * count]
+    plan = plan_of(Custom(input_chunks=sizes, output_chunks=sizes, promises={}), [block(0, *steps)])
+    with pytest.raises(PlanError, match="too large to prove"):
+        verify(plan)
+
+
+def test_a_wrong_sum_of_very_many_contributions_is_refused_quickly() -> None:
+    """The message lists what it can; doubling a sum 20 times has more contributions than a page."""
+    length = 20
+    doubled = [step("re", source=(INPUT, 0), target=(INPUT, 1 << k), count=1) for k in range(length)]
+    sizes = [1 << length]
+    promises = {(0, k): [(0, k)] for k in range(4)}
+    plan = plan_of(Custom(input_chunks=sizes, output_chunks=sizes, promises=promises), [block(0, *doubled)])
+    assert not verify(plan).ok

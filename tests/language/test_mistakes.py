@@ -126,6 +126,23 @@ def another_program(p: Program) -> None:
     p.chunk(0, "input", 0).reduce(Program("other", p.collective).chunk(1, "input", 0))  # wrong
 
 
+def channel_too_high(p: Program) -> None:
+    p.chunk(0, "input", 0).copy(1, "output", 0, ch=1 << 16)  # wrong
+
+
+def negative_threadblock(p: Program) -> None:
+    p.chunk(0, "input", 0).copy(1, "output", 0, sendtb=-7)  # wrong
+
+
+def huge_index(p: Program) -> None:
+    p.chunk(0, "input", 1 << 70)  # wrong
+
+
+def too_much_scratch(p: Program) -> None:
+    p.chunk(0, "input", 0).copy(1, "a", (1 << 27))
+    p.chunk(0, "input", 0).copy(1, "b", (1 << 27))  # wrong
+
+
 MISTAKES: list[tuple[Callable[[Program], None], type[ProgramError], str]] = [
     (stale, StaleReferenceError, r"input\[0\] of rank 0 was overwritten at .*test_mistakes.py:\d+ after this .* chunk\(\)"),
     (stale_after_reduce, StaleReferenceError, r"input\[0\] of rank 1 was overwritten .* use the reference that"),
@@ -148,6 +165,10 @@ MISTAKES: list[tuple[Callable[[Program], None], type[ProgramError], str]] = [
     (double_count, DoubleCountError, r"contribution of rank 0 \(input\[0\]\) is in both .* counted twice"),
     (add_to_itself, DoubleCountError, r"contribution of rank 0 \(input\[0\]\) is in both"),
     (shifted_onto_itself, ProgramError, r"overlap without being the same chunks, .* go through a scratch buffer"),
+    (channel_too_high, ProgramError, r"ch is 65536, but with 1 instances it is from 0 to 65535; leave it out"),
+    (negative_threadblock, ProgramError, r"sendtb is -7, but"),
+    (huge_index, ChunkIndexError, r"whole numbers below 2\^31, but rank is 0, index is 1180591620717411303424"),
+    (too_much_scratch, ChunkIndexError, r"b\[134217728\] of rank 1 is outside of what a scratch buffer can have"),
     (another_program, ProgramError, r"belongs to another program"),
 ]  # fmt: skip
 

@@ -27,7 +27,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 def print_table(table: Table) -> None:
     """A table on stdout; text in it is taken as it is."""
-    width = None if sys.stdout.isatty() else WIDTH_OF_A_FILE
+    width = None if sys.stdout is not None and sys.stdout.isatty() else WIDTH_OF_A_FILE
     console = Console(markup=False, highlight=False, emoji=False, width=width)
     with console.capture() as captured:
         console.print(table)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from hemiola.errors import CompileError
 
+MAX_SLOTS = 1 << 30
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileOptions:
@@ -22,5 +24,8 @@ class CompileOptions:
     """The same for one channel of a rank."""
 
     def __post_init__(self) -> None:
-        if self.slots < 0:
-            raise CompileError(f"slots is 0 or more, but is {self.slots}")
+        if not 0 <= self.slots <= MAX_SLOTS:
+            raise CompileError(f"slots is between 0 and {MAX_SLOTS}, but is {self.slots}")
+        for limit in (self.max_threadblocks, self.max_threadblocks_per_channel):
+            if limit is not None and limit < 1:
+                raise CompileError(f"a limit of threadblocks is 1 or more, but is {limit}")

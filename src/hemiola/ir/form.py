@@ -83,13 +83,20 @@ def check_plausible_size(plan: Plan) -> None:
 
 
 def reachable_chunks(plan: Plan) -> Integers:
-    """Chunks that steps may name, per rank and buffer; in place, the aliased buffer is a window of the other."""
+    """Chunks that steps may name, per rank and buffer; in place, the aliased buffer is a window of the other.
+
+    A file may claim a larger input or output than the collective has, but nothing may use what the caller
+    does not give.
+    """
     sizes = np.stack([plan.ranks[name].astype(np.int64) for name in _BUFFER_FIELDS], axis=1)
     alias = plan.collective.alias()
     if alias is not None:
         named = plan.collective.named_chunks()[alias.source]
         window = np.minimum(named, sizes[:, alias.target] - alias.offset)
         sizes[:, alias.source] = np.where(alias.offset >= 0, window, sizes[:, alias.source])
+    by_name, in_place = plan.collective.named_chunks(), plan.collective.stored_chunks()
+    for buffer in (Buffer.INPUT, Buffer.OUTPUT):
+        sizes[:, buffer] = np.minimum(sizes[:, buffer], np.maximum(by_name[buffer], in_place[buffer]))
     return sizes
 
 

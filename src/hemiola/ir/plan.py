@@ -120,6 +120,11 @@ class Plan:
         return replace(self, collective=self.collective.with_place(in_place=in_place), both_places=False)
 
 
+def is_plain_text(name: str) -> bool:
+    """Whether a name can be printed on one line and stored anywhere."""
+    return name.isprintable() and not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
 def _children(firsts: npt.NDArray[np.uint32], row: int, total: int) -> range:
     end = int(firsts[row + 1]) if row + 1 < len(firsts) else total
     return range(int(firsts[row]), end)

@@ -204,21 +204,23 @@ def _describe_wait(plan: Plan, step: int, block: int, kind: int, awaited: int) -
 
 
 def explain_promise(
-    plan: Plan, meaning: Meaning, row: int, offset: int, garbage: bool, found: list[tuple[int, int]]
+    plan: Plan, meaning: Meaning, row: int, offset: int, garbage: bool, found: list[tuple[int, int]] | None
 ) -> Failure:
     """A chunk that does not hold what the collective promises."""
     promise = meaning.promised[row]
-    wanted, has = Counter(meaning.contributions(row, offset)), Counter(found)
     rank, index = int(promise["rank"]), int(promise["index"]) + offset
     chunk = f"{BUFFER_NAMES[Buffer(int(promise['buffer']))]}[{index}] of rank {rank}"
-    problems = (
-        ["it is built on a chunk that nothing has written"]
-        if garbage
-        else [*_list_contributions("missing", wanted - has), *_list_contributions("too much", has - wanted)]
-    )
+    problems = ["it is built on a chunk that nothing has written"] if garbage else []
+    if found is not None and not garbage:
+        wanted, has = Counter(meaning.contributions(row, offset)), Counter(found)
+        problems = [
+            *_list_contributions("missing", wanted - has),
+            *_list_contributions("too much", has - wanted),
+        ]
     return Failure(
         FailureKind.POSTCONDITION,
-        f"{chunk} does not hold what {plan.collective.kind} promises: {'; '.join(problems)}",
+        f"{chunk} does not hold what {plan.collective.kind} promises"
+        + "; ".join(problems and [": " + problems[0], *problems[1:]]),
         rank,
     )
 

@@ -59,7 +59,8 @@ class Proof(TypedDict):
     stuck_by_step: list[tuple[int, int, int, int]]
     stuck_by_chunk: list[tuple[int, int, int, int]]
     races: list[tuple[int, int, int, int, bool, bool]]
-    broken: list[tuple[int, int, bool, list[tuple[int, int]]]]
+    broken: list[tuple[int, int, bool, list[tuple[int, int]] | None]]
+    too_large: bool
     same_expression: bool
 
 
@@ -71,10 +72,6 @@ def verify(plan: Plan, *, slots: int | None = None, collective: Collective | Non
     if collective is not None:
         plan = replace(plan, collective=collective)
     slots = plan.protocol.slots if slots is None else slots
-    try:
-        check_form(plan)
-    except PlanError as error:
-        return Verdict((Failure(FailureKind.FORM, str(error)),), slots)
     if plan.both_places:
         return _join(*(_verify_place(plan.for_place(in_place=place), slots) for place in (True, False)))
     return _verify_place(plan, slots)
@@ -94,6 +91,10 @@ def _join(in_place: Verdict, out_of_place: Verdict) -> Verdict:
 
 
 def _verify_place(plan: Plan, slots: int) -> Verdict:
+    try:
+        check_form(plan)
+    except PlanError as error:
+        return Verdict((Failure(FailureKind.FORM, str(error)),), slots)
     meaning = plan.collective.meaning()
     alias = plan.collective.alias() or Alias(
         Buffer.INPUT, Buffer.INPUT, np.full(plan.num_ranks, -1, np.int64)
@@ -105,6 +106,11 @@ def _verify_place(plan: Plan, slots: int) -> Verdict:
         alias.offset.astype(np.int32), as_bytes(meaning.held), as_bytes(meaning.promised),
         meaning.set_first, meaning.runs, slots, MAX_FAILURES,
     )  # fmt: skip
+    if proof["too_large"]:
+        raise PlanError(
+            f"the {plan.num_steps} steps of this plan cut each other's ranges into so many pieces that it is "
+            "too large to prove; use fewer overlapping ranges"
+        )
     return Verdict(
         tuple(_failures(plan, meaning, chunks, proof, slots)),
         slots,

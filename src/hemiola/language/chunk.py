@@ -61,7 +61,7 @@ class Chunk:
     ) -> Chunk:
         """Add ``other`` into this chunk; the reference returned is the sum, and this one is stale."""
         program = self.program
-        if other.program is not program:
+        if getattr(other, "program", None) is not program:
             raise ProgramError(
                 f"{other!r} belongs to another program than {self!r}; take both from one program"
             )
@@ -97,7 +97,10 @@ class Chunk:
 
     def group(self, other: Chunk) -> Chunk:
         """One reference to both; ``other`` must begin where this one ends, or end where it begins."""
-        if other.program is not self.program or (other.rank, other.buffer) != (self.rank, self.buffer):
+        if getattr(other, "program", None) is not self.program or (other.rank, other.buffer) != (
+            self.rank,
+            self.buffer,
+        ):
             raise GroupError(
                 f"{self!r} and {other!r} are not in one buffer of one rank; copy one of them first"
             )

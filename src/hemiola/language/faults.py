@@ -76,13 +76,18 @@ def _explain_index(program: Program, target: str, count: int) -> ChunkIndexError
 
 
 def explain_postcondition(
-    program: Program, meaning: Meaning, row: int, offset: int, garbage: bool, found: list[tuple[int, int]]
+    program: Program,
+    meaning: Meaning,
+    row: int,
+    offset: int,
+    garbage: bool,
+    found: list[tuple[int, int]] | None,
 ) -> PostconditionError:
     """The error for a promise that does not hold at the end."""
     promise = meaning.promised[row]
     rank, index = int(promise["rank"]), int(promise["index"]) + offset
     chunk = f"{program.buffers[int(promise['buffer'])]}[{index}] of rank {rank}"
-    wanted, has = meaning.contributions(row, offset), frozenset(found)
+    wanted, has = meaning.contributions(row, offset), frozenset(found or ())
     promised = f"{program.collective.kind} promises {_describe(wanted)} there"
     if garbage:
         return PostconditionError(f"{program.name} ends without writing {chunk}; {promised}")

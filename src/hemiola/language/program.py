@@ -26,8 +26,8 @@ import numpy as np
 from hemiola import _core
 from hemiola.collectives import Buffer, Collective
 from hemiola.errors import ChunkIndexError, ProgramError
-from hemiola.ir.chunk_dag import OPERATION, ChunkDag
-from hemiola.ir.plan import Protocol
+from hemiola.ir.chunk_dag import AUTOMATIC, OPERATION, ChunkDag
+from hemiola.ir.plan import Protocol, is_plain_text
 from hemiola.ir.rows import as_bytes, from_bytes
 from hemiola.language.chunk import Chunk
 from hemiola.language.faults import explain_fault, explain_postcondition
@@ -35,6 +35,8 @@ from hemiola.language.faults import explain_fault, explain_postcondition
 INPUT, OUTPUT = "input", "output"
 MAX_PARALLEL = 1024
 MAX_BUFFERS = 60_000
+MAX_BY_HAND = 1 << 16
+ALL_AUTOMATIC = (AUTOMATIC, AUTOMATIC, AUTOMATIC)
 _BEFORE_PACKAGE = f"{Path(__file__).parents[2]}{os.sep}"
 """Left out of the lines of our own algorithms, so that a plan is the same on every machine."""
 
@@ -52,8 +54,7 @@ class Program:
         min_bytes: int = 0,
         max_bytes: int = 0,
     ) -> None:
-        if not 1 <= instances <= MAX_PARALLEL:
-            raise ProgramError(f"instances is between 1 and {MAX_PARALLEL}, but is {instances}")
+        _check_header(name, instances, min_bytes, max_bytes)
         self.name = name
         self.collective = collective
         self.instances = instances
@@ -92,7 +93,10 @@ class Program:
 
     def chunk(self, rank: int, buffer: str = INPUT, index: int = 0, count: int = 1) -> Chunk:
         """A reference to ``count`` chunks from ``index`` on, as they are now."""
-        stamp = self._trace.chunk(rank, self._buffer_id(buffer), index, count)
+        try:
+            stamp = self._trace.chunk(rank, self._buffer_id(buffer), index, count)
+        except TypeError:
+            raise _not_whole(rank=rank, index=index, count=count) from None
         if stamp < 0:
             raise explain_fault(self, stamp, f"{buffer}[{index}] of rank {rank}", count)
         return Chunk(self, rank, buffer, index, count, stamp)
@@ -100,7 +104,7 @@ class Program:
     @contextmanager
     def parallelize(self, instances: int) -> Iterator[None]:
         """Operations inside are cut into ``instances`` parts, each on a channel of its own; blocks nest."""
-        if not 1 <= instances * self._parallel <= MAX_PARALLEL:
+        if type(instances) is not int or not 1 <= instances * self._parallel <= MAX_PARALLEL:
             raise ProgramError(
                 f"parallelize({instances}) inside {self._parallel} instances gives "
                 f"{instances * self._parallel}; between 1 and {MAX_PARALLEL} are possible"
@@ -157,17 +161,31 @@ class Program:
         frame: FrameType,
     ) -> int:
         """Record one operation; the stamp of what it wrote."""
+        if by_hand != ALL_AUTOMATIC:
+            self._check_by_hand(by_hand)
         key = (frame.f_code.co_filename, frame.f_lineno)
         line = self._line_ids.get(key)
         if line is None:
             line = self._line_ids[key] = len(self._line_ids) + 1
-        stamp = self._trace.record(
-            kind, source.rank, self._buffers[source.buffer], source.index, source.stamp,
-            rank, self._buffer_id(buffer), index, dst_stamp, source.count, *by_hand, self._parallel, line,
-        )  # fmt: skip
+        try:
+            stamp = self._trace.record(
+                kind, source.rank, self._buffers[source.buffer], source.index, source.stamp,
+                rank, self._buffer_id(buffer), index, dst_stamp, source.count, *by_hand, self._parallel, line,
+            )  # fmt: skip
+        except TypeError:
+            raise _not_whole(rank=rank, index=index, by_hand=by_hand) from None
         if stamp < 0:
             raise explain_fault(self, stamp, f"{buffer}[{index}] of rank {rank}", source.count, source)
         return stamp
+
+    def _check_by_hand(self, by_hand: tuple[int, int, int]) -> None:
+        end = MAX_BY_HAND // self._parallel
+        for name, number in zip(("ch", "sendtb", "recvtb"), by_hand, strict=True):
+            if number != AUTOMATIC and not 0 <= number < end:
+                raise ProgramError(
+                    f"{name} is {number}, but with {self._parallel} instances it is from 0 to {end - 1}; "
+                    "leave it out to let the compiler choose"
+                )
 
     def check_fresh(self, chunk: Chunk) -> None:
         """Raise if ``chunk`` has been overwritten since the reference was taken."""
@@ -196,3 +214,17 @@ class Program:
                 )
             known = self._buffers[name] = len(self._buffers)
         return known
+
+
+def _check_header(name: str, instances: int, min_bytes: int, max_bytes: int) -> None:
+    if not is_plain_text(name):
+        raise ProgramError(f"{name!r} is no name for a program; use printable characters")
+    if type(instances) is not int or not 1 <= instances <= MAX_PARALLEL:
+        raise ProgramError(f"instances is between 1 and {MAX_PARALLEL}, but is {instances}")
+    if min_bytes < 0 or max_bytes < 0:
+        raise ProgramError(f"min_bytes and max_bytes are 0 or more, but are {min_bytes} and {max_bytes}")
+
+
+def _not_whole(**values: object) -> ChunkIndexError:
+    said = ", ".join(f"{name} is {value!r}" for name, value in values.items())
+    return ChunkIndexError(f"ranks, indices, counts and channels are whole numbers below 2^31, but {said}")

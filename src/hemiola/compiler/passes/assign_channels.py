@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hemiola.compiler.options import CompileOptions
 from hemiola.ir.chunk_dag import AUTOMATIC
-from hemiola.ir.instruction_dag import InstructionDag
+from hemiola.ir.instruction_dag import NO_OPERATION, InstructionDag
 from hemiola.ir.plan import NO_PEER, Rows
 
 Block = tuple[int, int]
@@ -54,35 +54,49 @@ def _spread(
 def _with_channels(dag: InstructionDag) -> Rows:
     rows = dag.instructions.copy()
     if ((rows["threadblock"] != AUTOMATIC) & (rows["channel"] == AUTOMATIC)).any():
-        _separate_threadblocks(rows)
+        _separate_threadblocks(rows, dag.num_operations)
     rows["channel"] = np.maximum(rows["channel"], 0)
     return rows
 
 
-def _separate_threadblocks(rows: Rows) -> None:
-    """Give rows of threadblocks by hand the lowest channel on which each connection has one of them."""
+def _separate_threadblocks(rows: Rows, num_operations: int) -> None:
+    """Give messages of threadblocks by hand the lowest channel on which each connection has one of them."""
     links = _links_by_hand(rows)
     group = _connected(links)
+    chosen = _choose_channels(links, group)
+    by_link = {(pair, blocks): chosen[group[blocks[0]]] for pair, blocks, _ in links}
+    channel = np.full(num_operations, AUTOMATIC, np.int64)
+    table, operations = _ends_by_operation(rows)
+    names, where = np.unique(table, axis=0, return_inverse=True)
+    found = [by_link.get((pair, blocks), AUTOMATIC) for pair, blocks in map(_link_of, names[:, :4].tolist())]
+    channel[operations] = np.array(found, np.int64)[where.reshape(-1)]
+    for operation in ("send_operation", "recv_operation"):
+        mine = (rows["channel"] == AUTOMATIC) & (rows[operation] != NO_OPERATION)
+        rows["channel"][mine] = channel[rows[operation][mine]]
+
+
+def _choose_channels(links: list[Link], group: dict[Block, Block]) -> dict[Block, int]:
     fixed = {group[b]: channel for _, blocks, channel in links for b in blocks if channel != AUTOMATIC}
     pairs: dict[Block, set[tuple[int, int]]] = defaultdict(set)
     for pair, blocks, _ in links:
         pairs[group[blocks[0]]].add(pair)
     chosen: dict[Block, int] = {}
     taken: dict[tuple[int, int], set[int]] = defaultdict(set)
+    lowest: dict[tuple[int, int], int] = defaultdict(int)
     for root in [*fixed, *(root for root in pairs if root not in fixed)]:
-        used = set[int]().union(*(taken[pair] for pair in pairs[root]))
-        chosen[root] = fixed.get(root, next(c for c in range(len(used) + 1) if c not in used))
+        channel = fixed.get(root, max(lowest[pair] for pair in pairs[root]))
+        while root not in fixed and any(channel in taken[pair] for pair in pairs[root]):
+            channel += 1
+        chosen[root] = channel
         for pair in pairs[root]:
-            taken[pair].add(chosen[root])
-    free = (rows["threadblock"] != AUTOMATIC) & (rows["channel"] == AUTOMATIC)
-    places = np.stack([rows["rank"][free].astype(np.int64), rows["threadblock"][free]], axis=1)
-    names, where = np.unique(places, axis=0, return_inverse=True)
-    channels = [chosen.get(group.get((rank, block), (rank, block)), 0) for rank, block in names.tolist()]
-    rows["channel"][free] = np.array(channels)[where.reshape(-1)]
+            taken[pair].add(channel)
+            while lowest[pair] in taken[pair]:
+                lowest[pair] += 1
+    return chosen
 
 
-def _links_by_hand(rows: Rows) -> list[Link]:
-    """(source, destination), the threadblocks by hand at its ends, channel: each once, in program order."""
+def _ends_by_operation(rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Per message, in program order: source, destination, threadblock at each end, channel; and its operation."""
     sends, receives = rows[rows["send_peer"] != NO_PEER], rows[rows["recv_peer"] != NO_PEER]
     operation = sends["send_operation"].astype(np.int64)
     receiving = np.full(int(operation.max(initial=-1)) + 1, AUTOMATIC, np.int64)
@@ -94,15 +108,22 @@ def _links_by_hand(rows: Rows) -> list[Link]:
         receiving[operation],
         sends["channel"],
     )
-    table = np.stack([column.astype(np.int64) for column in columns], axis=1)[np.argsort(operation)]
+    order = np.argsort(operation)
+    return np.stack([column.astype(np.int64) for column in columns], axis=1)[order], operation[order]
+
+
+def _link_of(ends: list[int]) -> tuple[tuple[int, int], tuple[Block, ...]]:
+    src, dst, send_block, recv_block = ends
+    both = ((src, send_block), (dst, recv_block))
+    return (src, dst), tuple(end for end in both if end[1] != AUTOMATIC)
+
+
+def _links_by_hand(rows: Rows) -> list[Link]:
+    """(source, destination), the threadblocks by hand at its ends, channel: each once, in program order."""
+    table, _ = _ends_by_operation(rows)
     _, first = np.unique(table, axis=0, return_index=True)
-    links: list[Link] = []
-    for src, dst, send_block, recv_block, channel in table[np.sort(first)].tolist():
-        ends = ((src, send_block), (dst, recv_block))
-        blocks = tuple(end for end in ends if end[1] != AUTOMATIC)
-        if blocks:
-            links.append(((src, dst), blocks, channel))
-    return links
+    links = [(*_link_of(row[:4]), row[4]) for row in table[np.sort(first)].tolist()]
+    return [link for link in links if link[1]]
 
 
 def _connected(links: list[Link]) -> dict[Block, Block]:

@@ -22,7 +22,7 @@ from hemiola.collectives import KINDS, Collective, CustomMeaning
 from hemiola.errors import CollectiveError, FormatError, PlanError
 from hemiola.ir.form import check_form, check_plausible_size
 from hemiola.ir.formats.files import read_regular_file, write_atomically
-from hemiola.ir.plan import DEPENDENCY, RANK, STEP, THREADBLOCK, Plan, Protocol, Rows
+from hemiola.ir.plan import DEPENDENCY, RANK, STEP, THREADBLOCK, Plan, Protocol, Rows, is_plain_text
 from hemiola.units import LARGEST
 
 MAGIC = b"\x89HML\r\n\x1a\n"
@@ -104,7 +104,7 @@ def _parse(data: memoryview) -> Plan:
     lengths = _table_lengths(header, len(data) - columns_at)
     tables = _read_tables(data[columns_at:], lengths)
     plan = Plan(
-        name=header.text("name"),
+        name=_plain(header.text("name")),
         collective=_collective_from(header, tables),
         protocol=_protocol_from(header),
         ranks=tables["ranks"],
@@ -119,6 +119,12 @@ def _parse(data: memoryview) -> Plan:
     check_form(plan)
     check_plausible_size(plan)
     return plan
+
+
+def _plain(name: str) -> str:
+    if not is_plain_text(name):
+        raise FormatError("the plan's name has characters that cannot be printed")
+    return name
 
 
 def _read_prefix(data: memoryview) -> tuple[int, int]:
