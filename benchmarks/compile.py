@@ -26,7 +26,7 @@ from pathlib import Path
 
 import hemiola
 from hemiola.algorithms.library import build
-from hemiola.collectives import Custom
+from hemiola.collectives import Custom, SendRecv
 from hemiola.compiler.compile import compile_program
 from hemiola.compiler.deliver import deliver
 from hemiola.compiler.options import CompileOptions
@@ -70,6 +70,14 @@ def diamonds(length: int) -> Program:
     return p
 
 
+def gaps(chunks: int) -> Program:
+    """Chunks sent one by one in an order that jumps: memory is filled with gaps."""
+    p = Program("gaps", SendRecv(2, chunks=chunks))
+    for index in sorted(range(chunks), key=lambda i: i * 2_654_435_761 % 4_294_967_296):
+        p.chunk(0, "input", index).copy(1, "output", index)
+    return p
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """Programs of one kind, by a growing parameter, with the limit in CPU seconds for some of them."""
@@ -97,6 +105,7 @@ FAMILIES = {
     "twostep": Family("two-step all-to-all, n x 8", two_step, (8, 16, 32, 64), {32: 4}),
     "hierarchical": Family("hierarchical all-reduce, n x 8", hierarchical, (16, 32, 64, 128, 256), {16: 2}),
     "diamonds": Family("chain of local diamonds", diamonds, (2_500, 10_000, 40_000, 160_000), {10_000: 1}),
+    "gaps": Family("chunks sent in a jumping order", gaps, (20_000, 80_000, 320_000), {}),
 }
 
 
