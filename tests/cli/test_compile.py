@@ -312,3 +312,9 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
         succeed("compile", "alltoall_two_step", "-o", tmp_path / name, "--levels", "2,3")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert str(Path(__file__).parents[2]).encode() not in (tmp_path / "a").read_bytes()
+
+
+def test_a_script_of_the_other_kind_is_recognised_before_its_arguments(tmp_path: Path) -> None:
+    script = tmp_path / "s.py"
+    script.write_text("import sys\n")
+    assert "give --msccl for an MSCCLang script" in refusal("compile", script, "--", "4", "2")

@@ -47,15 +47,17 @@ def find_source(
     """The source called ``where``; ``words`` come after ``--`` and ``options`` before it."""
     if msccl:
         return _msccl_source(where, words, options, name)
-    arguments = split_words([*(f"--{key}={value}" for key, value in options.items()), *words])
+    written = [*(f"--{key}={value}" for key, value in options.items()), *words]
     if _is_script(where):
         entry = load_entry(where, name)
+        arguments = split_words(written)
         lacks = f"{where}: {entry.build.__name__} has no parameter in_place, so it has one form only"
         return Source(lambda given: entry.run(dict(given)), arguments, None if entry.has_places else lacks)
     if name is not None:
         raise ScriptError(
             f"--name chooses among the programs of a script, but {where} is a library algorithm"
         )
+    arguments = split_words(written)
     kind = library.find(where).kind
     why = (
         None

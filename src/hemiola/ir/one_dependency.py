@@ -20,6 +20,8 @@ from hemiola.ir.form import Owners
 from hemiola.ir.opcodes import Opcode
 from hemiola.ir.plan import DEPENDENCY, STEP, Plan
 
+MAX_WAITS = 1_000_000
+
 Integers = npt.NDArray[np.int64]
 Pairs = tuple[Integers, Integers]
 """Dependencies as (waiting row, awaited row) of the steps."""
@@ -107,6 +109,11 @@ def _dissolve(plan: Plan, owners: Owners, real: npt.NDArray[np.bool_]) -> Pairs:
         pending.extend(meeting.waits[row])
         if is_real:
             pairs.update((row, met) for awaited in pending for met in meeting.of(awaited))
+            if len(pairs) > MAX_WAITS:
+                raise PlanError(
+                    f"the nops of this plan stand for more than {MAX_WAITS} waits, which no file with one wait "
+                    "a step can hold; use --target plan"
+                )
             pending.clear()
     table = np.array(sorted(pairs), np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
