@@ -17,7 +17,7 @@ class HappensBefore {
  public:
   HappensBefore(const PlanView& plan, const Connections& connections, const std::vector<uint32_t>& order)
       : plan_(plan), connections_(connections), position_(plan.steps.size()), block_of_(plan.steps.size()),
-        entry_(plan.steps.size(), kNone), visited_(plan.steps.size(), 0) {
+        entry_(plan.steps.size(), kNone), visited_(plan.steps.size(), 0), met_(plan.threadblocks.size()) {
     for (uint32_t i = 0; i < order.size(); ++i) position_[order[i]] = i;
     for (uint32_t block = 0; block < plan.threadblocks.size(); ++block) {
       uint32_t entry = kNone;
@@ -46,8 +46,7 @@ class HappensBefore {
     return known != known_.end() && known->second >= earlier;
   }
 
-  // Walks back from the later step, no further than the earliest of those that are asked about; what it
-  // meets is known from then on.
+  // Walks back from the later step, no further than the earliest of those that are asked about.
   void explore(uint32_t later, uint32_t earliest, bool along_messages) {
     ++question_;
     stack_.clear();
@@ -60,17 +59,25 @@ class HappensBefore {
         break;
       }
     }
-    const uint32_t rank = plan_.threadblocks[block_of_[later]].rank;
     while (!stack_.empty()) {
       const uint32_t at = stack_.back();
       stack_.pop_back();
-      if (plan_.threadblocks[block_of_[at]].rank == rank) learn(later, at);
+      Met& met = met_[block_of_[at]];
+      met = {question_, met.question == question_ ? std::max(met.step, at) : at};
       const uint32_t entry = entry_[at];
       if (entry == kNone || visited_[entry] == question_ || position_[entry] < position_[earliest]) continue;
       visited_[entry] = question_;
       push_before(entry, earliest);
       if (along_messages && connections_.matching_send[entry] != kNone) push(connections_.matching_send[entry], earliest);
     }
+  }
+
+  // Whether the last walk, from the later step, met the earlier one; if so, that is known from then on.
+  bool was_met(uint32_t earlier, uint32_t later) {
+    const Met& met = met_[block_of_[earlier]];
+    if (met.question != question_ || met.step < earlier) return false;
+    learn(later, earlier);
+    return true;
   }
 
   bool is_earlier(uint32_t a, uint32_t b) const { return position_[a] < position_[b]; }
@@ -110,6 +117,10 @@ class HappensBefore {
   std::vector<uint32_t> block_of_;
   std::vector<uint32_t> entry_;  // step -> the last one of its threadblock, up to it, that others lead to
   std::vector<uint32_t> visited_, stack_;
+  struct Met {
+    uint32_t question = 0, step = 0;  // the last step of a threadblock that this walk met
+  };
+  std::vector<Met> met_;
   uint32_t question_ = 0;
   std::unordered_map<uint64_t, uint32_t> known_;
 };
@@ -216,7 +227,7 @@ class RaceFinder {
         return before_.is_earlier(a.earlier.step, b.earlier.step);
       });
       before_.explore(step, first->earlier.step, along_messages);
-      std::erase_if(questions_, [&](const Question& q) { return before_.is_known(q.earlier.step, step); });
+      std::erase_if(questions_, [&](const Question& q) { return before_.was_met(q.earlier.step, step); });
     }
     for (const Question& q : questions_) {
       if (q.earlier.offset <= q.later.offset && before_.streams(q.earlier.step, step)) continue;
