@@ -3,8 +3,8 @@
     python benchmarks/compile.py [--repeat 3] [--json compile.json] [--family ring ...]
 
 Each row is a process of its own, so that memory is its own peak too; the fastest and the median of the
-repeats are shown. The last column of a family is the exponent of the growth of time in steps, fitted over
-its rows of 0.05 s and more, where start-up noise is small.
+repeats are shown. The last line of a family is the exponent of the growth of time in steps, fitted to the
+fastest runs, which other work on the machine disturbs least, of 0.05 s and more.
 """
 
 from __future__ import annotations
@@ -142,11 +142,11 @@ def measure(family: str, size: int, repeat: int) -> dict[str, float]:
 
 
 def fit_exponent(rows: list[dict[str, float]]) -> float | None:
-    """The slope of log(seconds) over log(steps), by least squares; None with fewer than two rows."""
+    """The slope of log(seconds) over log(steps) of the fastest runs, by least squares; None for one row."""
     points = [
-        (math.log(row["steps"]), math.log(row["seconds"]))
+        (math.log(row["steps"]), math.log(row["fastest"]))
         for row in rows
-        if row["seconds"] >= SHORTEST_FITTED_SECONDS
+        if row["fastest"] >= SHORTEST_FITTED_SECONDS
     ]
     if len(points) < 2:
         return None
