@@ -147,7 +147,7 @@ def test_threadblocks_are_shared_only_where_a_limit_asks_for_it() -> None:
 def test_the_order_of_the_program_is_kept_where_it_keeps_more_fused() -> None:
     """Sorted by depth, all laps of a ring would start at once and fill every slot."""
     program = build("reducescatter_hierarchical", {"levels": "4,4"})
-    sorted_by_depth = CompileOptions(disabled=frozenset({"order_operations"}))
+    in_program_order = CompileOptions(disabled=frozenset({"order_operations"}))
     compiled = compile_program(program)
-    assert compiled.plan.num_steps == compile_program(program, sorted_by_depth).plan.num_steps
+    assert compiled.plan.num_steps == compile_program(program, in_program_order).plan.num_steps
     assert next(record for record in compiled.report.passes if record.name == "order_operations").disabled

@@ -55,8 +55,8 @@ def test_twenty_chunks_exchanged_in_one_threadblock_deadlock(slots: int) -> None
     cycle = failure.message.splitlines()[1:]
     what = "takes its message" if slots == 0 else "a free slot"
     assert len(cycle) == 2
-    assert all(re.search(rf"rank \d, threadblock 0, step {slots if slots else 0} \(s\) waits .*{what}", line) or
-               what in line for line in cycle)  # fmt: skip
+    stopped = re.compile(rf"rank [01], threadblock 0, step {slots} \(s\) waits .*{what}")
+    assert all(stopped.search(line) for line in cycle), cycle
 
 
 def test_it_runs_with_a_slot_for_each() -> None:
@@ -254,8 +254,8 @@ def test_sums_in_any_order_of_ranks(ranks: int) -> None:
     assert compile_program(p).verdict.same_expression
 
 
-def test_a_chain_of_sums_of_different_chunks_takes_no_time() -> None:
-    """Contributions of one chunk may be many and come from anywhere; memory stays in proportion."""
+def test_a_long_sum_of_different_chunks_of_one_rank() -> None:
+    """Contributions of one chunk may be many and come in any order."""
     length = 3000
     promises = {(0, 0): [(0, k) for k in range(length)]}
     p = Program("chain", Custom(input_chunks=[length], output_chunks=[1], promises=promises))

@@ -210,19 +210,18 @@ def explain_promise(
     promise = meaning.promised[row]
     rank, index = int(promise["rank"]), int(promise["index"]) + offset
     chunk = f"{BUFFER_NAMES[Buffer(int(promise['buffer']))]}[{index}] of rank {rank}"
-    problems = ["it is built on a chunk that nothing has written"] if garbage else []
-    if found is not None and not garbage:
+    why = ""
+    if garbage:
+        why = ": it is built on a chunk that nothing has written"
+    elif found is not None:
         wanted, has = Counter(meaning.contributions(row, offset)), Counter(found)
-        problems = [
+        lists = [
             *_list_contributions("missing", wanted - has),
             *_list_contributions("too much", has - wanted),
         ]
-    return Failure(
-        FailureKind.POSTCONDITION,
-        f"{chunk} does not hold what {plan.collective.kind} promises"
-        + "; ".join(problems and [": " + problems[0], *problems[1:]]),
-        rank,
-    )
+        why = f": {'; '.join(lists)}"
+    said = f"{chunk} does not hold what {plan.collective.kind} promises{why}"
+    return Failure(FailureKind.POSTCONDITION, said, rank)
 
 
 def _list_contributions(title: str, contributions: Counter[tuple[int, int]]) -> list[str]:

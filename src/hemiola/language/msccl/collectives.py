@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from hemiola import collectives as native
@@ -32,7 +33,7 @@ class Collective:
         return buffer, index
 
 
-class Standard(Collective):
+class Standard(Collective, ABC):
     """A collective that Hemiola knows, too."""
 
     def __init__(
@@ -40,13 +41,13 @@ class Standard(Collective):
     ) -> None:
         super().__init__(num_ranks, chunk_factor, inplace)
 
+    @abstractmethod
     def native(self) -> native.Collective:
         """The same collective in Hemiola."""
-        raise NotImplementedError
 
+    @abstractmethod
     def first_chunk(self, rank: int, index: int) -> Chunk:
         """What lies in a rank's input before."""
-        raise NotImplementedError
 
     def init_buffers(self) -> Any:
         """Fresh buffers; in place, the window of a buffer is a list of its own with the same chunks."""
