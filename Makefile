@@ -10,10 +10,10 @@ STAMP := $(VENV)/hemiola.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 
 # Folders are listed too: their time changes when a file is added or removed.
-CORE := $(shell find csrc)
+CORE := $(shell find csrc \( -path csrc/test -o -path csrc/bench \) -prune -o -print)
 CHECKED := src/hemiola tests $(wildcard benchmarks)
 
-.PHONY: help setup demo test test-all format lint types clean
+.PHONY: help setup demo test test-all test-core sanitize mpi format lint types clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -24,11 +24,26 @@ setup: $(STAMP) ## the virtual environment .venv, with the package in it
 demo: $(STAMP) ## the main commands, run on this machine
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo/run.sh
 
-test: lint types ## formatting, lint, types and all tests that are not slow
+test: lint types test-core ## formatting, lint, types, the tests of the C++ runtime and all others that are not slow
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
-test-all: lint types ## the same with the slow tests
+test-all: lint types test-core ## the same with the slow tests
 	$(BIN)/python -m pytest -q -n 2
+
+test-core: $(TOOLS_STAMP) ## the tests of the C++ runtime, without Python
+	$(call RUN_CORE_TESTS,build/test-core)
+
+sanitize: $(TOOLS_STAMP) ## the same with AddressSanitizer and UBSan, then with ThreadSanitizer
+	$(call RUN_CORE_TESTS,build/sanitize-address,$(SANITIZED) -DCMAKE_CXX_FLAGS="$(DEBUG_FLAGS) $(ADDRESS_FLAGS)")
+	$(call RUN_CORE_TESTS,build/sanitize-thread,$(SANITIZED) -DCMAKE_CXX_FLAGS="$(DEBUG_FLAGS) $(THREAD_FLAGS)")
+
+mpi: $(STAMP) ## Open MPI and mpi4py, for hemiola bench --against mpi
+	@set -e; \
+	missing=""; \
+	command -v mpirun >/dev/null || missing="$$missing openmpi-bin"; \
+	command -v mpicc >/dev/null || missing="$$missing libopenmpi-dev"; \
+	if [ -n "$$missing" ]; then $(INSTALL_MISSING); fi
+	$(PIP) mpi4py
 
 format: $(STAMP) ## formats the Python code and repairs what lint can repair
 	$(BIN)/ruff format .
@@ -44,6 +59,18 @@ types: $(STAMP) ## strict type checks
 clean: ## removes everything made here
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Configures the C++ tests in a folder with some options, builds them and runs them.
+define RUN_CORE_TESTS
+$(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja --log-level=WARNING \
+  -DHEMIOLA_TESTS=ON -DHEMIOLA_PYTHON=OFF $(2)
+$(BIN)/cmake --build $(1)
+$(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error
+endef
+SANITIZED := -DCMAKE_BUILD_TYPE=Sanitized
+DEBUG_FLAGS := -O1 -g -fno-omit-frame-pointer
+ADDRESS_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all
+THREAD_FLAGS := -fsanitize=thread
 
 # Prints the first Python that is new enough; a name on PATH may be a shim that does not run.
 define FIND_PYTHON
@@ -81,11 +108,15 @@ $(BIN)/python:
 	echo "Creating $(VENV) with $$("$$python" --version)"; \
 	"$$python" -m venv $(VENV)
 
+# torch comes before the package, whose extra allows a range: of the pinned version, a build for CPUs at hand will do.
+# The tests on several hosts need `ip`; where it cannot be had, they are left out and say so.
 $(TOOLS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) scikit-build-core nanobind cmake ninja
+	$(PIP) scikit-build-core nanobind cmake ninja torch
+	@PATH="$$PATH:/usr/sbin:/sbin"; missing=" iproute2"; command -v ip >/dev/null || ( $(INSTALL_MISSING) ) \
+	  || echo "Without ip the tests on several hosts are left out."
 	@touch $@
 
 # Without build isolation the build folder is kept between installs, so only changed C++ files are compiled.
 $(STAMP): $(TOOLS_STAMP) CMakeLists.txt $(CORE)
-	$(PIP) --no-build-isolation --editable '.[test]'
+	$(PIP) --no-build-isolation --editable '.[test,torch]'
 	@touch $@

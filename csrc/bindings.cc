@@ -7,13 +7,24 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "enforce.h"
 #include "passes/passes.h"
 #include "proof/promises.h"
+#include "runtime/clock.h"
+#include "runtime/endpoint.h"
+#include "runtime/executor.h"
+#include "runtime/kernels.h"
+#include "runtime/part.h"
 #include "tables.h"
 #include "trace.h"
 
@@ -213,10 +224,270 @@ void bind_proof(nb::module_& module) {
   });
 }
 
+// The memory of any object with the buffer protocol, without a copy.
+class View {
+ public:
+  View(nb::handle object, bool writable) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  ~View() { PyBuffer_Release(&view_); }
+  View(View&& other) noexcept : view_(std::exchange(other.view_, Py_buffer{})) {}
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+  View& operator=(View&&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
+  size_t size() const { return static_cast<size_t>(view_.len); }
+
+ private:
+  Py_buffer view_;
+};
+
+// Address, bytes, DLPack's type code and bits, and whether the elements follow each other, of any array on the CPU.
+template <typename Array>
+nb::tuple describe(const Array& array) {
+  bool in_order = true;
+  int64_t stride = 1;
+  for (size_t k = array.ndim(); k-- > 0;) {
+    in_order &= array.shape(k) == 1 || array.size() == 0 || array.stride(k) == stride;
+    stride *= static_cast<int64_t>(array.shape(k));
+  }
+  return nb::make_tuple(reinterpret_cast<uintptr_t>(array.data()), array.nbytes(), array.dtype().code,
+                        array.dtype().bits, in_order);
+}
+
+// An endpoint with its executor; runs of one endpoint happen one after another.
+struct Member {
+  Member(uint32_t rank, uint32_t num_ranks, runtime::QueueShape shape)
+      : endpoint(rank, num_ranks, shape), executor(endpoint) {
+    executor.interrupted = [] {
+      const nb::gil_scoped_acquire lock;
+      return PyErr_CheckSignals() != 0;
+    };
+  }
+
+  // The flight recorder: the latest calls, what they were and when.
+  struct Record {
+    uint64_t call = 0;
+    int64_t begin = 0, end = 0;  // monotonic nanoseconds; an end of 0: still running, -1: failed
+    std::shared_ptr<const std::string> description;
+  };
+
+  runtime::Failure run(const runtime::Part& part, const runtime::CallShape& shape, std::byte* input, std::byte* output,
+                       std::vector<runtime::TraceEvent>* trace) {
+    Record& record = begin_record({endpoint.call() + 1, runtime::now(), 0, shape.description});
+    runtime::Failure failure = executor.run(part, shape, input, output, trace);
+    const int64_t end = failure ? -1 : runtime::now();
+    const std::lock_guard lock(recording);
+    record.end = end;
+    return failure;
+  }
+
+  Record& begin_record(Record record) {
+    const std::lock_guard lock(recording);
+    return records[num_runs++ % records.size()] = std::move(record);
+  }
+
+  runtime::Endpoint endpoint;
+  runtime::Executor executor;
+  std::mutex running, recording;
+  std::array<Record, 64> records;
+  uint64_t num_runs = 0;
+};
+
+nb::object give_failure(const runtime::Failure& failure) {
+  if (!failure) return nb::none();
+  if (failure.kind == runtime::FailureKind::interrupted && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return nb::make_tuple(static_cast<uint32_t>(failure.kind), failure.rank, failure.text);
+}
+
+// One rank's part of a plan together with how the data of a call is cut; runs as often as wanted.
+struct Call {
+  Member* member;
+  const runtime::Part* part;
+  runtime::CallShape shape;
+  size_t input_bytes, output_bytes;
+  std::optional<int64_t> window;  // in place: the input's address less the output's
+
+  runtime::Failure run(std::byte* input, std::byte* output, std::vector<runtime::TraceEvent>* trace) {
+    check_places(input, output);
+    const nb::gil_scoped_release unlocked;
+    const std::lock_guard lock(member->running);
+    return member->run(*part, shape, input, output, trace);
+  }
+
+ private:
+  void check_places(const std::byte* input, const std::byte* output) const {
+    if (input_bytes == 0 || output_bytes == 0) return;
+    if (window) {
+      if (input - output != *window) throw nb::value_error("in place, input and output must be the same memory");
+    } else if (input < output + output_bytes && output < input + input_bytes) {
+      throw nb::value_error("input and output overlap, but this call is not in place");
+    }
+  }
+};
+
+// The memory of one side of a call; a rank that has no such side may give anything.
+std::optional<View> side(nb::handle object, size_t expected, bool writable, const char* what) {
+  std::optional<View> view;
+  if (expected == 0) return view;
+  view.emplace(object, writable);
+  if (view->size() != expected) {
+    const std::string text = std::string("the ") + what + " has " + std::to_string(view->size()) + " bytes, but " +
+                             std::to_string(expected) + " were expected";
+    throw nb::value_error(text.c_str());
+  }
+  return view;
+}
+
+nb::object run_on_buffers(Call& call, nb::handle input, nb::handle output) {
+  const std::optional<View> out = side(output, call.output_bytes, true, "output");
+  if (input.is(output) && call.input_bytes == call.output_bytes && out)
+    return give_failure(call.run(out->data(), out->data(), nullptr));
+  const std::optional<View> in = side(input, call.input_bytes, false, "input");
+  return give_failure(call.run(in ? in->data() : nullptr, out ? out->data() : nullptr, nullptr));
+}
+
+std::vector<std::pair<uint32_t, uint32_t>> pairs_of(const std::vector<runtime::Connection>& connections) {
+  std::vector<std::pair<uint32_t, uint32_t>> pairs;
+  for (const runtime::Connection& c : connections) pairs.emplace_back(c.peer, c.index);
+  return pairs;
+}
+
+void bind_runtime(nb::module_& module) {
+  nb::class_<runtime::Part>(module, "Part")
+      .def("__init__",
+           [](runtime::Part* self, Bytes ranks, Bytes threadblocks, Bytes steps, Bytes dependencies, uint32_t rank,
+              uint32_t block_chunks, int32_t alias_source, uint32_t alias_offset) {
+             const runtime::PlanTables plan{rows<Rank>(ranks), rows<Threadblock>(threadblocks), rows<Step>(steps),
+                                            rows<Dependency>(dependencies)};
+             new (self) runtime::Part(runtime::take_part(plan, {rank, block_chunks, alias_source, alias_offset}));
+           })
+      .def_prop_ro("sends", [](const runtime::Part& self) { return pairs_of(self.sends); })
+      .def_prop_ro("receives", [](const runtime::Part& self) { return pairs_of(self.receives); })
+      .def_ro("max_count", &runtime::Part::max_count);
+
+  nb::class_<Member>(module, "Endpoint")
+      .def("__init__",
+           [](Member* self, uint32_t rank, uint32_t num_ranks, uint32_t num_slots, uint32_t slot_bytes) {
+             new (self) Member(rank, num_ranks, {num_slots, slot_bytes});
+           })
+      .def_prop_ro("segment", [](const Member& self) { return self.endpoint.segment(); })
+      .def_prop_ro("call", [](const Member& self) { return self.endpoint.call(); })
+      .def_prop_ro("is_forked", [](const Member& self) { return self.endpoint.is_forked(); })
+      .def("join_local", [](Member& self, uint32_t peer, int fd, int pid) { self.endpoint.join_local(peer, fd, pid); })
+      .def("set_linking", [](Member& self, int32_t peer) { self.endpoint.set_linking(peer); })
+      .def("open_pipe", [](Member& self) { return self.endpoint.open_pipe(); })
+      .def("join_pipe", [](Member& self, uint32_t peer, int fd) { self.endpoint.join_pipe(peer, fd); })
+      .def("join_socket",
+           [](Member& self, uint32_t peer, uint32_t index, int fd) { self.endpoint.join_socket(peer, index, fd); })
+      .def("is_local", [](const Member& self, uint32_t peer) { return self.endpoint.is_local(peer); })
+      .def("has_link",
+           [](const Member& self, uint32_t peer, uint32_t index) { return self.endpoint.has_link(peer, index); })
+      .def("configure",
+           [](Member& self, uint32_t workers, uint32_t spins, double yield_seconds, double crowd_seconds,
+              double timeout_seconds) {
+             self.executor.set_workers(workers);
+             // Evidence of who is late must be there before the time is over.
+             self.endpoint.set_stale(static_cast<int64_t>(std::clamp(timeout_seconds / 2, 0.1, 1.0) * 1e9));
+             self.executor.policy = {spins, static_cast<int64_t>(yield_seconds * 1e9),
+                                     static_cast<int64_t>(crowd_seconds * 1e9),
+                                     static_cast<int64_t>(timeout_seconds * 1e9)};
+           })
+      .def("records",
+           [](Member& self) {
+             nb::list list;
+             const std::lock_guard lock(self.recording);
+             const uint64_t size = self.records.size();
+             for (uint64_t k = self.num_runs > size ? self.num_runs - size : 0; k < self.num_runs; ++k) {
+               const Member::Record& r = self.records[k % size];
+               list.append(nb::make_tuple(r.call, r.begin, r.end, *r.description));
+             }
+             return list;
+           })
+      .def("failure", [](const Member& self) { return give_failure(self.endpoint.failure()); })
+      .def("fail",
+           [](Member& self, uint32_t kind, int32_t rank, const std::string& text) {
+             runtime::Failure failure{static_cast<runtime::FailureKind>(kind), rank, text};
+             {
+               const nb::gil_scoped_release unlocked;
+               const std::lock_guard lock(self.running);
+               failure = self.endpoint.fail(failure);
+             }
+             return give_failure(failure);
+           })
+      .def("check",
+           [](Member& self, const std::vector<uint32_t>& peers) {
+             runtime::Failure failure;
+             if (const std::unique_lock lock(self.running, std::try_to_lock); lock) {
+               const nb::gil_scoped_release unlocked;
+               self.endpoint.pump();
+               failure = self.endpoint.look_around(peers, 0);
+             }
+             return give_failure(failure);
+           })
+      .def("leave", [](Member& self) {
+        const nb::gil_scoped_release unlocked;
+        const std::lock_guard lock(self.running);
+        self.endpoint.leave();
+      });
+
+  nb::class_<Call>(module, "Call")
+      .def("__init__",
+           [](Call* self, Member& member, const runtime::Part& part, uint32_t type, uint32_t op, uint64_t elements,
+              uint64_t divide_elements, uint32_t message_bytes, uint64_t content, const std::string& description,
+              size_t input_bytes, size_t output_bytes, std::optional<int64_t> window,
+              std::vector<uint64_t> input_lengths, std::vector<uint64_t> output_lengths) {
+             ENFORCE(type < runtime::kNumTypes && op < runtime::kNumOperators);
+             new (self) Call{&member, &part,
+                             {static_cast<runtime::ElementType>(type), static_cast<runtime::Operator>(op), elements,
+                              divide_elements, message_bytes, content, std::make_shared<std::string>(description),
+                              std::move(input_lengths), std::move(output_lengths)},
+                             input_bytes, output_bytes, window};
+           },
+           "endpoint"_a, "part"_a, "type"_a, "op"_a, "elements"_a, "divide_elements"_a, "message_bytes"_a, "content"_a,
+           "description"_a, "input_bytes"_a, "output_bytes"_a, "window"_a.none(), "input_lengths"_a, "output_lengths"_a,
+           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+      .def("run", [](Call& self, nb::handle input, nb::handle output) { return run_on_buffers(self, input, output); })
+      .def("run_at",
+           [](Call& self, uintptr_t input, uintptr_t output) {
+             return give_failure(
+                 self.run(reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), nullptr));
+           })
+      .def("trace_at", [](Call& self, uintptr_t input, uintptr_t output) {
+        std::vector<runtime::TraceEvent> events;
+        nb::object failure = give_failure(
+            self.run(reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), &events));
+        return nb::make_tuple(failure, give_rows(std::move(events)));
+      });
+
+  module.def("memory", [](nb::handle object, bool writable) {
+    if (writable) return describe(nb::cast<nb::ndarray<nb::device::cpu>>(object));
+    return describe(nb::cast<nb::ndarray<nb::ro, nb::device::cpu>>(object));
+  });
+
+  // For tests and for measuring what this machine can do at best.
+  module.def("reduce", [](nb::handle out, nb::handle a, nb::handle b, uint32_t type, uint32_t op, bool stream) {
+    ENFORCE(type < runtime::kNumTypes && op < runtime::kNumOperators);
+    const View result(out, true), left(a, false), right(b, false);
+    ENFORCE(left.size() == result.size() && right.size() == result.size());
+    const auto element = static_cast<runtime::ElementType>(type);
+    const nb::gil_scoped_release unlocked;
+    runtime::kernels(element, static_cast<runtime::Operator>(op))
+        .reduce(result.data(), left.data(), right.data(), result.size() / runtime::element_size(element), stream);
+  });
+  module.def("copy", [](nb::handle out, nb::handle in, bool stream) {
+    const View result(out, true), source(in, false);
+    ENFORCE(source.size() == result.size());
+    const nb::gil_scoped_release unlocked;
+    runtime::copy(result.data(), source.data(), result.size(), stream);
+  });
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
-  module.doc() = "The C++ core of Hemiola: the trace of chunk programs, the passes and the proof.";
+  module.doc() = "The C++ core of Hemiola: the trace of chunk programs, the passes, the proof and the executor.";
   module.def("version", [] { return HEMIOLA_VERSION; }, "The version of the package this core was built for.");
   module.def("opcodes", [] {
     nb::list names;
@@ -227,4 +498,5 @@ NB_MODULE(_core, module) {
   bind_trace(module);
   bind_passes(module);
   bind_proof(module);
+  bind_runtime(module);
 }

@@ -25,7 +25,7 @@ def test_every_name_is_offered_on_purpose() -> None:
 
 
 def test_the_order_is_that_of_the_flow() -> None:
-    flow = ["_core", "errors", "collectives", "language", "compiler", "ir"]
+    flow = ["_core", "errors", "collectives", "language", "compiler", "ir", "runtime", "tuning"]
     order = [flow.index((node.module or "").split(".")[1]) for node in imports()]
     assert order == sorted(order)
 

@@ -4,7 +4,6 @@ The public door, in the order in which data passes: a collective, a program, a p
 """
 
 # ruff: noqa: I001 (the order is that of the flow)
-
 from hemiola._core import version as _version
 
 from hemiola.errors import HemiolaError as HemiolaError
@@ -33,5 +32,9 @@ from hemiola.ir.targets import TARGETS as TARGETS
 from hemiola.ir.formats import read_plan as read_plan
 from hemiola.ir.formats import write_plan as write_plan
 from hemiola.ir.text import plan_text as plan_text
+from hemiola.runtime.communicator import Communicator as Communicator
+from hemiola.runtime.plan_source import provide_default as _provide_default
+from hemiola.tuning.library_plans import own_and_library_plans as _own_and_library_plans
 
+_provide_default(_own_and_library_plans)
 __version__ = _version()

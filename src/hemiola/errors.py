@@ -75,3 +75,34 @@ class VerificationError(HemiolaError):
 
 class ScriptError(HemiolaError):
     """A script given to the command line that cannot be run or holds no program."""
+
+
+class RunError(HemiolaError):
+    """A run that could not be finished; the base of the faults below."""
+
+
+class NoPlanError(RunError):
+    """A call for which no source has a plan."""
+
+
+class PeerLostError(RunError):
+    """A rank that died, left or did not answer in time while others needed it."""
+
+    def __init__(self, rank: int, message: str) -> None:
+        super().__init__(message)
+        self.rank = rank
+
+    def __reduce__(self) -> tuple[type["PeerLostError"], tuple[int, str]]:
+        return PeerLostError, (self.rank, str(self))
+
+
+class MismatchError(RunError):
+    """Ranks that called different collectives, or the same one with different sizes, types or plans."""
+
+
+class ConnectError(RunError):
+    """A peer, a store or an interface that could not be reached, or that did not prove that it belongs."""
+
+
+class RefusedError(ConnectError):
+    """A process that answered, but did not admit this one or did not prove that it belongs: no time heals that."""

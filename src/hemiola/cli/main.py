@@ -24,6 +24,8 @@ VERBS: Mapping[str, str] = {
     "verify": "Prove a plan file right, or say what is wrong with it.",
     "explain": "Say whether a runtime would use a file, and if not, why.",
     "show": "Print a plan so that a person can read it.",
+    "run": "Run a plan on this machine on random data and check every element.",
+    "bench": "Time a collective beside Gloo and MPI, side by side in one run.",
 }
 """Verb to its line in the help. The command is ``command`` in the module of that name."""
 
@@ -78,7 +80,7 @@ def _describe(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split())
     if not isinstance(error, click.UsageError) or error.ctx is None:
         return message
-    if isinstance(error, click.NoSuchOption) and error.ctx.command.name == "compile":
+    if isinstance(error, click.NoSuchOption) and error.ctx.command.name in ("compile", "run"):
         return f"There is no option {error.option_name}; parameters of the program come after --, as in -- --in-place"
     return f"{message.rstrip('.')}; see {error.ctx.command_path} --help"
 

@@ -1,0 +1,448 @@
+#include "runtime/endpoint.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <ctime>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <system_error>
+
+#include "enforce.h"
+#include "runtime/clock.h"
+
+namespace hemiola::runtime {
+
+namespace {
+
+long futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const timespec* timeout) {
+  return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), operation, value, timeout, nullptr, 0);
+}
+
+// A child that was forked off keeps none of its parent's connections: a peer must see the parent's end.
+std::mutex registry_mutex;
+std::set<Endpoint*> registry;
+
+void before_fork() { registry_mutex.lock(); }
+void after_fork_in_parent() { registry_mutex.unlock(); }
+void after_fork_in_child() {
+  for (Endpoint* endpoint : registry) endpoint->forget_after_fork();
+  registry_mutex.unlock();
+}
+
+void enter(Endpoint* endpoint) {
+  static const int once = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  ENFORCE(once == 0);
+  const std::lock_guard lock(registry_mutex);
+  registry.insert(endpoint);
+}
+
+uint64_t mix(uint64_t a, uint64_t b) {
+  a ^= b + 0x9e3779b97f4a7c15 + (a << 6) + (a >> 2);
+  a ^= a >> 30;
+  a *= 0xbf58476d1ce4e5b9;
+  a ^= a >> 27;
+  a *= 0x94d049bb133111eb;
+  return a ^ a >> 31;
+}
+
+}  // namespace
+
+Endpoint::Endpoint(uint32_t rank, uint32_t num_ranks, QueueShape shape)
+    : rank_(rank), num_ranks_(num_ranks), shape_(shape),
+      segment_(make_memory_file(kPage + size_t{num_ranks} * kMaxConnections * shape.num_bytes())),
+      peers_(num_ranks) {
+  ENFORCE(rank < num_ranks && shape.num_slots > 0 && shape.slot_bytes % kLine == 0 && shape.slot_bytes > 0);
+  Peer& self = peers_[rank];
+  self.page = Mapping(segment_.get(), 0, kPage);
+  self.board = reinterpret_cast<Board*>(self.page.data());
+  self.board->suspect.store(-1);
+  self.board->heartbeat.store(now());
+  enter(this);
+}
+
+Endpoint::~Endpoint() {
+  leave();
+  const std::lock_guard lock(registry_mutex);
+  registry.erase(this);
+}
+
+void Endpoint::join_local(uint32_t peer, int fd, pid_t pid) {
+  Descriptor segment(fd);
+  ENFORCE(peer < num_ranks_ && peer != rank_ && !is_local(peer));
+  Peer& entry = peers_[peer];
+  entry.page = Mapping(fd, 0, kPage);
+  entry.segment = std::move(segment);
+  entry.board = reinterpret_cast<Board*>(entry.page.data());
+  if (pid != 0) {
+    entry.process = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    if (entry.process.get() < 0) throw std::system_error(errno, std::generic_category(), "watching a peer's process");
+  }
+  ++num_local_;
+}
+
+int Endpoint::open_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "opening a pipe");
+  pipe_ = Descriptor(ends[0]);
+  peers_[rank_].pipe = Descriptor(ends[1]);
+  return ends[1];
+}
+
+void Endpoint::join_pipe(uint32_t peer, int fd) {
+  Descriptor pipe(fd);
+  ENFORCE(peer < num_ranks_ && is_local(peer));
+  peers_[peer].pipe = std::move(pipe);
+}
+
+void Endpoint::join_socket(uint32_t peer, uint32_t index, int fd) {
+  Descriptor socket(fd);
+  ENFORCE(peer < num_ranks_ && peer != rank_ && !is_local(peer) && !has_link(peer, index));
+  links_[{peer, index}] = std::make_unique<SocketLink>(socket.release(), shape_);
+}
+
+SendEnd& Endpoint::send_end(Connection connection) {
+  const auto [peer, index] = connection;
+  ENFORCE(peer < num_ranks_ && peer != rank_ && index < kMaxConnections);
+  if (!is_local(peer)) {
+    ENFORCE(has_link(peer, index), "no link ", index, " to rank ", peer);
+    return links_.at({peer, index})->send_end();
+  }
+  const auto found = local_sends_.find({peer, index});
+  if (found != local_sends_.end()) return found->second.second;
+  const size_t offset = kPage + (size_t{rank_} * kMaxConnections + index) * shape_.num_bytes();
+  Mapping memory(peers_[peer].segment.get(), offset, shape_.num_bytes());
+  SendEnd end(memory.data(), shape_);
+  return local_sends_.emplace(std::pair{peer, index}, std::pair{std::move(memory), end}).first->second.second;
+}
+
+ReceiveEnd& Endpoint::receive_end(Connection connection) {
+  const auto [peer, index] = connection;
+  ENFORCE(peer < num_ranks_ && peer != rank_ && index < kMaxConnections);
+  if (!is_local(peer)) {
+    ENFORCE(has_link(peer, index), "no link ", index, " to rank ", peer);
+    return links_.at({peer, index})->receive_end();
+  }
+  const auto found = local_receives_.find({peer, index});
+  if (found != local_receives_.end()) return found->second.second;
+  const size_t offset = kPage + (size_t{peer} * kMaxConnections + index) * shape_.num_bytes();
+  Mapping memory(segment_.get(), offset, shape_.num_bytes());
+  ReceiveEnd end(memory.data(), shape_);
+  return local_receives_.emplace(std::pair{peer, index}, std::pair{std::move(memory), end}).first->second.second;
+}
+
+uint64_t Endpoint::begin_call(uint64_t content, const std::string& description) {
+  // Chained, so that ranks which once called different things never agree again.
+  signature_ = mix(content, signature_ + ++call_);
+  if (description_ != description) {
+    description_ = description;
+    own_board().description.write(description);
+  }
+  Board& board = own_board();
+  board.suspect.store(-1, std::memory_order_relaxed);
+  board.signatures[call_ & 1].store(signature_, std::memory_order_release);
+  board.presence.store(Presence::inside, std::memory_order_relaxed);
+  board.call.store(call_, std::memory_order_release);
+  return signature_;
+}
+
+void Endpoint::end_call() { own_board().presence.store(Presence::outside, std::memory_order_relaxed); }
+
+void Endpoint::set_linking(int32_t peer) {
+  Board& board = own_board();
+  board.suspect.store(peer, std::memory_order_relaxed);
+  board.heartbeat.store(now(), std::memory_order_relaxed);
+  board.presence.store(peer < 0 ? Presence::outside : Presence::linking, std::memory_order_relaxed);
+}
+
+bool Endpoint::pump() {
+  bool moved = false;
+  for (auto& [key, link] : links_) moved |= link->pump();
+  return moved;
+}
+
+bool Endpoint::links_are_drained() const {
+  return std::ranges::all_of(links_, [](const auto& entry) { return entry.second->is_drained(); });
+}
+
+std::vector<uint32_t> Endpoint::undrained_peers() const {
+  std::vector<uint32_t> peers;
+  for (const auto& [key, link] : links_)
+    if (!link->is_drained()) peers.push_back(key.first);
+  return peers;
+}
+
+uint32_t Endpoint::announce_sleep() {
+  Board& board = own_board();
+  const uint32_t bell = board.bell.load(std::memory_order_seq_cst);
+  board.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  return bell;
+}
+
+void Endpoint::sleep(uint32_t bell, int64_t nanoseconds, bool watch_links) {
+  const timespec time{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
+  if (!watch_links || !has_links()) {
+    futex(&own_board().bell, FUTEX_WAIT, bell, &time);
+    return;
+  }
+  Board& board = own_board();
+  std::vector<pollfd> watched;
+  if (pipe_.get() >= 0) watched.push_back({pipe_.get(), POLLIN, 0});
+  for (const auto& [key, link] : links_) {
+    const int events = (link->wants_to_read() ? POLLIN : 0) | (link->wants_to_write() ? POLLOUT : 0);
+    if (!link->has_ended() && events != 0) watched.push_back({link->fd(), static_cast<short>(events), 0});
+  }
+  board.polls.fetch_add(1, std::memory_order_seq_cst);
+  if (board.bell.load(std::memory_order_seq_cst) == bell) ppoll(watched.data(), watched.size(), &time, nullptr);
+  board.polls.fetch_sub(1, std::memory_order_seq_cst);
+  char notes[64];
+  while (pipe_.get() >= 0 && read(pipe_.get(), notes, sizeof(notes)) == sizeof(notes)) continue;
+}
+
+void Endpoint::end_sleep() { own_board().sleepers.fetch_sub(1, std::memory_order_seq_cst); }
+
+void Bell::wake() const {
+  board->bell.fetch_add(1, std::memory_order_seq_cst);
+  futex(&board->bell, FUTEX_WAKE, INT_MAX, nullptr);
+  const char note = 0;
+  if (pipe >= 0 && board->polls.load(std::memory_order_seq_cst) != 0)
+    if (write(pipe, &note, 1) < 0) return;  // a full pipe wakes as well
+}
+
+Failure Endpoint::failure() const {
+  if (!has_failed()) return {};
+  const Board& board = own_board();
+  return {static_cast<FailureKind>(board.failure_kind.load()), board.failure_rank.load(), board.failure_text.read()};
+}
+
+namespace {
+
+// Writes a failure on a board unless another is there.
+void post(Board& board, const Failure& failure) {
+  uint32_t none = 0;
+  if (!board.failed.compare_exchange_strong(none, 1)) return;
+  board.failure_kind.store(static_cast<uint32_t>(failure.kind));
+  board.failure_rank.store(failure.rank);
+  board.failure_text.write(failure.text);
+  board.failed.store(2, std::memory_order_seq_cst);
+}
+
+}  // namespace
+
+void Endpoint::post_failure(const Failure& failure) {
+  post(own_board(), failure);
+  for (const int64_t end = now() + 10'000'000; !has_failed() && now() < end;) sched_yield();
+  if (!has_failed()) {  // whoever began to write died on the way
+    own_board().failed.store(0);
+    post(own_board(), failure);
+  }
+  const Failure first = this->failure();
+  bell(rank_).ring();
+  for (uint32_t peer = 0; peer < num_ranks_; ++peer)
+    if (peer != rank_ && is_local(peer)) {
+      post(*board(peer), as_told(first));
+      bell(peer).ring();
+    }
+}
+
+// What others hear of it: that this rank was interrupted is the loss of this rank to them.
+Failure Endpoint::as_told(const Failure& failure) const {
+  if (failure.kind != FailureKind::interrupted && failure.kind != FailureKind::internal) return failure;
+  std::ostringstream text;
+  text << "rank " << rank_ << " gave up call " << call_ << ": " << failure.text;
+  return {FailureKind::peer_lost, static_cast<int32_t>(rank_), text.str()};
+}
+
+Failure Endpoint::fail(const Failure& failure) {
+  post_failure(failure);
+  const Failure first = this->failure();
+  if (std::exchange(told_links_, true)) return first;
+  for (auto& [key, link] : links_) link->tell_failure(as_told(first));
+  for (const int64_t end = now() + 100'000'000; !links_are_drained() && now() < end;) {
+    pump();
+    sched_yield();
+  }
+  return first;
+}
+
+Endpoint::View Endpoint::view(uint32_t peer) const {
+  if (const Board* board = this->board(peer)) {
+    View seen;
+    seen.known = true;
+    seen.call = board->call.load(std::memory_order_acquire);
+    seen.signature = board->signatures[seen.call & 1].load(std::memory_order_acquire);
+    seen.presence = board->presence.load(std::memory_order_relaxed);
+    seen.suspect = board->suspect.load(std::memory_order_relaxed);
+    seen.age = now() - board->heartbeat.load(std::memory_order_relaxed);
+    seen.description = board->description.read();
+    if (board->call.load(std::memory_order_acquire) != seen.call) seen.known = false;  // just moving on
+    return seen;
+  }
+  const RemoteStatus* latest = nullptr;
+  for (auto link = links_.lower_bound({peer, 0}); link != links_.end() && link->first.first == peer; ++link) {
+    const RemoteStatus& status = link->second->status();
+    if (status.received != 0 && (latest == nullptr || status.received > latest->received)) latest = &status;
+  }
+  if (latest == nullptr) return {};
+  return {true, latest->call, latest->signature, latest->presence, latest->suspect, now() - latest->received,
+          latest->description};
+}
+
+void Endpoint::answer_questions() {
+  const Board& board = own_board();
+  for (auto& [key, link] : links_)
+    if (link->take_question())
+      link->tell_status({call_, signature_, 0, board.presence.load(), board.suspect.load(), description_});
+}
+
+Failure Endpoint::find_dead() const {
+  std::vector<pollfd> processes;
+  std::vector<uint32_t> ranks;
+  for (uint32_t peer = 0; peer < num_ranks_; ++peer)
+    if (peers_[peer].process.get() >= 0) {
+      processes.push_back({peers_[peer].process.get(), POLLIN, 0});
+      ranks.push_back(peer);
+    }
+  if (!processes.empty() && poll(processes.data(), processes.size(), 0) > 0)
+    for (size_t k = 0; k < processes.size(); ++k)
+      if (processes[k].revents & POLLIN) {
+        const bool left = board(ranks[k])->presence.load() == Presence::left;
+        if (left) continue;  // it said farewell before it ended
+        std::ostringstream text;
+        text << "rank " << ranks[k] << " died: its process ended";
+        return {FailureKind::peer_lost, static_cast<int32_t>(ranks[k]), text.str()};
+      }
+  for (const auto& [key, link] : links_)
+    if (link->state() == SocketLink::State::broken) {
+      std::ostringstream text;
+      text << "rank " << key.first << " was lost: " << link->reason();
+      return {FailureKind::peer_lost, static_cast<int32_t>(key.first), text.str()};
+    }
+  return {};
+}
+
+bool Endpoint::has_left(uint32_t peer) const {
+  if (is_local(peer)) return board(peer)->presence.load() == Presence::left;
+  for (auto link = links_.lower_bound({peer, 0}); link != links_.end() && link->first.first == peer; ++link)
+    if (link->second->state() == SocketLink::State::farewell) return true;
+  return false;
+}
+
+Failure Endpoint::find_mismatch(const std::vector<uint32_t>& awaited, int64_t since) {
+  const auto differs = [this](uint32_t peer, const std::string& description) {
+    std::ostringstream text;
+    text << "call " << call_ << " differs between ranks: rank " << peer << " calls " << description << ", rank " << rank_
+         << " calls " << description_;
+    return Failure{FailureKind::mismatch, static_cast<int32_t>(peer), text.str()};
+  };
+  for (uint32_t peer = 0; peer < num_ranks_; ++peer) {
+    if (peer == rank_) continue;
+    const View seen = view(peer);
+    if (seen.known && seen.call == call_ && seen.signature != signature_) return differs(peer, seen.description);
+  }
+  // A peer that is in a later call has done its part of this one. If that did not help, its part was another one; to
+  // be sure, what it published before is looked for once more in between. That needs to know for whom exactly
+  // this rank waits.
+  for (const uint32_t peer : awaited) {
+    if (since == 0 || !is_local(peer) || view(peer).call <= call_) continue;
+    if (std::exchange(overtaken_, since) == since) return differs(peer, "something else, which it has finished");
+    break;
+  }
+  return {};
+}
+
+Failure Endpoint::look_around(const std::vector<uint32_t>& awaited, int64_t since) {
+  own_board().heartbeat.store(now(), std::memory_order_relaxed);
+  answer_questions();
+  if (has_failed()) return fail(failure());
+  for (const auto& [key, link] : links_)
+    if (link->failure()) return fail(link->failure());
+  if (const Failure dead = find_dead()) return fail(dead);
+  for (const uint32_t peer : awaited) {
+    if (has_left(peer)) {
+      std::ostringstream text;
+      text << "rank " << peer << " has closed its communicator, but call " << call_ << " (" << description_
+           << ") still needs it";
+      return fail({FailureKind::peer_lost, static_cast<int32_t>(peer), text.str()});
+    }
+    if (const auto link = links_.find({peer, 0}); link != links_.end()) link->second->ask_status();
+  }
+  if (const Failure mismatch = find_mismatch(awaited, since)) return fail(mismatch);
+  own_board().suspect.store(suspect(awaited).first, std::memory_order_relaxed);
+  return {};
+}
+
+std::pair<int32_t, std::string> Endpoint::suspect(const std::vector<uint32_t>& awaited) const {
+  const auto evidence = [this](uint32_t peer) -> std::string {
+    const View seen = view(peer);
+    if (!seen.known) return is_local(peer) ? "" : "it has not answered at all";
+    if (seen.call > call_ || (seen.call == call_ && seen.presence == Presence::outside)) return "";
+    if (seen.presence != Presence::outside)  // where it shows life it waits itself, maybe for whom we look for
+      return seen.age > stale_ ? "it shows no sign of life in call " + std::to_string(seen.call) : "";
+    return "it has not entered call " + std::to_string(seen.call + 1);
+  };
+  for (const uint32_t peer : awaited)
+    if (const std::string words = evidence(peer); !words.empty()) return {static_cast<int32_t>(peer), words};
+  for (const uint32_t peer : awaited)
+    if (const View seen = view(peer); seen.known && seen.suspect >= 0 && seen.suspect != static_cast<int32_t>(rank_))
+      return {seen.suspect, "that is for whom rank " + std::to_string(peer) + " waits"};
+  for (uint32_t peer = 0; peer < num_ranks_; ++peer)
+    if (peer != rank_ && is_local(peer))
+      if (const std::string words = evidence(peer); !words.empty()) return {static_cast<int32_t>(peer), words};
+  return {-1, ""};
+}
+
+void Endpoint::leave() {
+  if (std::exchange(left_, true) || forked_) return;
+  own_board().presence.store(Presence::left, std::memory_order_seq_cst);
+  for (uint32_t peer = 0; peer < num_ranks_; ++peer)
+    if (peer != rank_) bell(peer).ring();
+  for (auto& [key, link] : links_) link->tell_farewell();
+  for (const int64_t end = now() + 1'000'000'000; now() < end; sched_yield()) {
+    pump();
+    bool finished = true;
+    for (auto& [key, link] : links_) finished &= link->has_ended() || (link->is_drained() && link->finish());
+    if (finished) break;
+  }
+  close_peers();
+}
+
+// Gives back everything, except what failures are read from.
+void Endpoint::close_peers() {
+  links_.clear();
+  local_sends_.clear();
+  local_receives_.clear();
+  keep_own_board();
+  for (uint32_t peer = 0; peer < num_ranks_; ++peer)
+    if (peer != rank_) peers_[peer] = Peer();
+  segment_ = Descriptor();
+  pipe_ = Descriptor();
+}
+
+// A copy of the own board in private memory: one page of the segment would keep all of it.
+void Endpoint::keep_own_board() {
+  const Failure last = failure();
+  Peer self;
+  self.page = Mapping(kPage);
+  self.board = reinterpret_cast<Board*>(self.page.data());
+  self.board->presence.store(Presence::left);
+  if (last) post(*self.board, last);
+  peers_[rank_] = std::move(self);
+}
+
+void Endpoint::forget_after_fork() {
+  forked_ = true;
+  for (auto& [key, link] : links_) link->drop();
+  close_peers();
+}
+
+}  // namespace hemiola::runtime

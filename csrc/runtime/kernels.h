@@ -1,0 +1,36 @@
+// What happens to bytes: copies and reductions for every element type and operator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hemiola::runtime {
+
+// The numbers are those of hemiola/runtime/elements.py.
+enum class ElementType : uint8_t { f16, bf16, f32, f64, i8, u8, i32, i64 };
+enum class Operator : uint8_t { sum, prod, min, max };
+
+inline constexpr size_t kNumTypes = 8, kNumOperators = 4;
+
+size_t element_size(ElementType type);
+
+// out[i] = a[i] op b[i], the same bits for (a, b) as for (b, a) and on every processor: f16 and bf16 are
+// rounded once, to nearest; -0 is less than +0; every NaN becomes one NaN; integers wrap around. An output is
+// disjoint from an input or equal to it. Nothing is aligned beyond what the caller happens to have. `stream`
+// says that `out` will not be read again soon by this core: large outputs that are no inputs then bypass the caches.
+// reduce_both writes the result to two places.
+enum class Stream : uint8_t { none, out, also, both };
+
+struct Kernels {
+  void (*reduce)(void* out, const void* a, const void* b, size_t count, bool stream);
+  void (*reduce_both)(void* out, void* also, const void* a, const void* b, size_t count, Stream stream);
+  // data[i] /= divisor, a number of at least 1: rounded to nearest for floating types (once, where the divisor
+  // is at most 4096), towards zero for integers.
+  void (*divide)(void* data, size_t count, int64_t divisor);
+};
+const Kernels& kernels(ElementType type, Operator op);
+
+void copy(void* out, const void* in, size_t num_bytes, bool stream);
+void copy_both(void* out, void* also, const void* in, size_t num_bytes, Stream stream);
+
+}  // namespace hemiola::runtime

@@ -1,0 +1,156 @@
+#include "runtime/part.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "enforce.h"
+
+namespace hemiola::runtime {
+
+namespace {
+
+// Who reads each chunk of the rank's memory: one threadblock up to one of its steps, or several.
+class Readers {
+ public:
+  Readers(const Part& part) : part_(part) {
+    for (uint32_t block = 0; block < part.blocks.size(); ++block)
+      for (uint32_t k = 0; k < part.blocks[block].num_steps; ++k) {
+        const PartStep& step = part.steps[part.blocks[block].first_step + k];
+        const OpcodeTraits& acts = traits(step.opcode);
+        if (acts.reads_source) note(step.src_buffer, step.src_index, step.count, block, k);
+        if (acts.reads_destination) note(step.dst_buffer, step.dst_index, step.count, block, k);
+      }
+  }
+
+  // Whether nothing reads what this step writes, except earlier steps of the same threadblock and itself.
+  bool are_done(const PartStep& step, uint32_t block, uint32_t k) const {
+    for (uint32_t chunk = 0; chunk < step.count; ++chunk) {
+      const auto found = readers_.find(place(step.dst_buffer, step.dst_index + chunk));
+      if (found != readers_.end() && (found->second.block != block || found->second.last > k)) return false;
+    }
+    return true;
+  }
+
+ private:
+  struct Reader {
+    uint32_t block, last;
+  };
+  static constexpr uint32_t kSeveral = 0xffffffff;
+
+  uint64_t place(uint32_t buffer, uint64_t index) const {
+    if (static_cast<int32_t>(buffer) == part_.shape.alias_source) {
+      buffer = 1 - buffer;
+      index += part_.shape.alias_offset;
+    }
+    return uint64_t{buffer} << 40 | index;
+  }
+
+  void note(uint32_t buffer, uint32_t index, uint32_t count, uint32_t block, uint32_t step) {
+    for (uint32_t chunk = 0; chunk < count; ++chunk) {
+      auto [found, is_new] = readers_.try_emplace(place(buffer, index + chunk), Reader{block, step});
+      if (is_new) continue;
+      if (found->second.block != block) found->second.block = kSeveral;
+      found->second.last = std::max(found->second.last, step);
+    }
+  }
+
+  const Part& part_;
+  std::unordered_map<uint64_t, Reader> readers_;
+};
+
+// The rows of `connections` for the channels that this rank's threadblocks really use, per peer in order.
+class Numbering {
+ public:
+  void use(int32_t peer, uint32_t channel) { channels_[peer].push_back(channel); }
+
+  void close(std::vector<Connection>& connections) {
+    for (auto& [peer, channels] : channels_) {
+      std::sort(channels.begin(), channels.end());
+      channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
+      first_[peer] = static_cast<uint32_t>(connections.size());
+      for (uint32_t index = 0; index < channels.size(); ++index)
+        connections.push_back({static_cast<uint32_t>(peer), index});
+    }
+  }
+
+  int32_t row(int32_t peer, uint32_t channel) const {
+    const auto& channels = channels_.at(peer);
+    const auto found = std::lower_bound(channels.begin(), channels.end(), channel);
+    return static_cast<int32_t>(first_.at(peer) + (found - channels.begin()));
+  }
+
+ private:
+  std::map<int32_t, std::vector<uint32_t>> channels_;
+  std::map<int32_t, uint32_t> first_;
+};
+
+struct Use {
+  bool sends = false, receives = false;
+};
+
+}  // namespace
+
+Part take_part(const PlanTables& plan, const PartShape& shape) {
+  ENFORCE(shape.rank < plan.ranks.size() && shape.block_chunks > 0);
+  Part part;
+  part.shape = shape;
+  const Rank& rank = plan.ranks[shape.rank];
+  part.num_chunks[0] = rank.input_chunks;
+  part.num_chunks[1] = rank.output_chunks;
+  part.num_chunks[2] = rank.scratch_chunks;
+
+  const auto end = [](const auto& rows, size_t row, auto first, size_t total) {
+    return row + 1 < rows.size() ? size_t{rows[row + 1].*first} : total;
+  };
+  const size_t first_block = rank.first_threadblock;
+  const size_t last_block = end(plan.ranks, shape.rank, &Rank::first_threadblock, plan.threadblocks.size());
+
+  for (const Step& step : plan.steps)  // of every rank, because all must cut their tiles alike
+    if (traits(step.opcode).sends || traits(step.opcode).receives) part.max_count = std::max(part.max_count, step.count);
+
+  std::vector<uint32_t> num_senders(plan.ranks.size());
+  for (const Threadblock& block : plan.threadblocks)
+    if (block.send_peer != kNoPeer) part.max_sends = std::max(part.max_sends, ++num_senders[block.rank]);
+
+  std::vector<Use> uses;
+  Numbering sending, receiving;
+  for (size_t row = first_block; row < last_block; ++row) {
+    const Threadblock& block = plan.threadblocks[row];
+    const size_t first = block.first_step;
+    const size_t last = end(plan.threadblocks, row, &Threadblock::first_step, plan.steps.size());
+    part.blocks.push_back({static_cast<uint32_t>(part.steps.size()), static_cast<uint32_t>(last - first), -1, -1});
+    Use use;
+    for (size_t k = first; k < last; ++k) {
+      const Step& step = plan.steps[k];
+      const size_t first_dependency = step.first_dependency;
+      const size_t last_dependency = end(plan.steps, k, &Step::first_dependency, plan.dependencies.size());
+      part.steps.push_back({step.opcode, step.src_buffer, step.dst_buffer, false, step.src_index, step.dst_index,
+                            step.count, static_cast<uint32_t>(part.dependencies.size()),
+                            static_cast<uint32_t>(last_dependency - first_dependency)});
+      for (size_t d = first_dependency; d < last_dependency; ++d) part.dependencies.push_back(plan.dependencies[d]);
+      use.sends |= traits(step.opcode).sends;
+      use.receives |= traits(step.opcode).receives;
+    }
+    if (use.sends) sending.use(block.send_peer, block.channel);
+    if (use.receives) receiving.use(block.recv_peer, block.channel);
+    uses.push_back(use);
+  }
+  sending.close(part.sends);
+  receiving.close(part.receives);
+  for (size_t k = 0; k < part.blocks.size(); ++k) {
+    const Threadblock& block = plan.threadblocks[first_block + k];
+    if (uses[k].sends) part.blocks[k].send_connection = sending.row(block.send_peer, block.channel);
+    if (uses[k].receives) part.blocks[k].receive_connection = receiving.row(block.recv_peer, block.channel);
+  }
+
+  const Readers readers(part);
+  for (uint32_t block = 0; block < part.blocks.size(); ++block)
+    for (uint32_t k = 0; k < part.blocks[block].num_steps; ++k) {
+      PartStep& step = part.steps[part.blocks[block].first_step + k];
+      step.stream = traits(step.opcode).writes_destination && readers.are_done(step, block, k);
+    }
+  return part;
+}
+
+}  // namespace hemiola::runtime

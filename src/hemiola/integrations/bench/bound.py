@@ -1,0 +1,109 @@
+"""Bound: the time that no library can beat on one host, from how fast its cores add and copy together.
+
+A sum over R ranks needs R - 1 additions of what is summed, wherever they happen, and whatever a rank ends up
+with and did not have must be written once. With S bytes of input per rank:
+
+| collective | bytes added, all ranks together | bytes copied, all ranks together |
+|---|---|---|
+| allreduce, in place | (R - 1) S | (R - 1) S |
+| reducescatter | (R - 1) S | 0 |
+| allgather | 0 | R R S |
+| alltoall | 0 | R S |
+| broadcast, in place | 0 | (R - 1) S |
+
+bound = added / (additions of all cores, in bytes of result per second) + copied / (copies of all cores). The
+two rates are measured with all cores busy, on memory that no cache holds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hemiola import _core
+from hemiola.integrations.bench.contestant import Task
+from hemiola.runtime.arrays import ELEMENTS
+from hemiola.runtime.launch import run_ranks
+from hemiola.runtime.numbers import NUMBERS
+from hemiola.runtime.store import Store
+
+BUFFER_BYTES = 64 << 20
+ROUND_SECONDS = 0.1
+NUM_ROUNDS = 8
+SUM = 0
+"""The core's number of the operator."""
+
+WORK: Mapping[str, Callable[[int], tuple[int, int]]] = {
+    "allreduce": lambda r: (r - 1, r - 1),
+    "reducescatter": lambda r: (r - 1, 0),
+    "allgather": lambda r: (0, r * r),
+    "alltoall": lambda r: (0, r),
+    "broadcast": lambda r: (0, r - 1),
+}
+"""Ranks to what must be added and copied, in inputs of a rank."""
+
+
+FORMULAS: Mapping[str, str] = {
+    "allreduce": "(R - 1) S / additions + (R - 1) S / copies",
+    "reducescatter": "(R - 1) S / additions",
+    "allgather": "R R S / copies",
+    "alltoall": "R S / copies",
+    "broadcast": "(R - 1) S / copies",
+}
+"""The same in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What all cores together do, in bytes of result per second."""
+
+    num_cores: int
+    add_bytes_per_second: float
+    copy_bytes_per_second: float
+
+
+def bound_seconds(task: Task, rates: Rates) -> float:
+    """The time that no library can beat."""
+    added, copied = WORK[task.kind](task.num_ranks)
+    adding = added * task.num_bytes / rates.add_bytes_per_second
+    return adding + copied * task.num_bytes / rates.copy_bytes_per_second
+
+
+def measure_rates(element: str) -> Rates:
+    """Measure with one process a core, all at once; the best of a few rounds, caches bypassed or not."""
+    cores = len(os.sched_getaffinity(0))
+    found = run_ranks(cores, _measure_core, cores, element, kind="processes")
+    adds, copies = (max(map(sum, zip(*(core[what] for core in found), strict=True))) for what in (0, 1))
+    return Rates(cores, adds, copies)
+
+
+def _measure_core(rank: int, store: Store, cores: int, element: str) -> tuple[list[float], list[float]]:
+    """Additions and copies of one core in bytes per second, round by round."""
+    storage = NUMBERS[element].storage
+    a, b = (np.ones(BUFFER_BYTES // storage.itemsize, storage) for _ in range(2))
+    adds, copies = [], []
+    for number in range(NUM_ROUNDS):
+        stream = number % 2 == 0
+        _meet(store, f"add{number}", rank, cores)
+        adds.append(_rate(lambda: _core.reduce(a, a, b, ELEMENTS[element], SUM, stream)))  # noqa: B023
+        _meet(store, f"copy{number}", rank, cores)
+        copies.append(_rate(lambda: _core.copy(a, b, stream)))  # noqa: B023
+    return adds, copies
+
+
+def _rate(work: Callable[[], None]) -> float:
+    begin, times = time.perf_counter(), 0
+    while (elapsed := time.perf_counter() - begin) < ROUND_SECONDS or not times:
+        work()
+        times += 1
+    return times * BUFFER_BYTES / elapsed
+
+
+def _meet(store: Store, where: str, rank: int, count: int) -> None:
+    store.set(f"{where}/{rank}", b"")
+    for other in range(count):
+        store.get(f"{where}/{other}")

@@ -1,0 +1,1 @@
+"""What was measured and found, for people."""

@@ -1,0 +1,1 @@
+"""The runtime: ranks find each other, prove that they belong, and run plans on real data."""

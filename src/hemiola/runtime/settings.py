@@ -1,0 +1,104 @@
+"""Settings: how a communicator moves data; the defaults suit one machine or a few, and all are settable."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from hemiola.errors import RunError, UnitError
+from hemiola.units import parse_bytes
+
+MAX_SLOTS = 1 << 10
+LINE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all ranks of a communicator must agree on, and how this rank waits."""
+
+    slots: int = 4
+    """HEMIOLA_SLOTS: messages that a connection holds before its sender waits."""
+    slot_bytes: int = 256 << 10
+    """HEMIOLA_SLOT_BYTES: the largest message; larger steps run in tiles."""
+    tile_bytes: int = 0
+    """HEMIOLA_TILE_BYTES: messages smaller than a slot; 0 fills it."""
+    workers: int = 0
+    """HEMIOLA_WORKERS: threads that step the threadblocks of a rank; 0 is one, and more on hosts with many cores."""
+    spins: int = -1
+    """HEMIOLA_SPINS: looks before a waiting rank gives its core away; -1 depends on how many ranks share the cores."""
+    yield_seconds: float = 0.002
+    """HEMIOLA_YIELD_SECONDS: how long a waiting rank offers its core before it sleeps."""
+    timeout: float = 300.0
+    """HEMIOLA_TIMEOUT: seconds without any progress after which a run fails."""
+    pin: bool = False
+    """HEMIOLA_PIN: bind each rank of a host to one of its cores."""
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("slots", 2, MAX_SLOTS),
+            ("slot_bytes", LINE_BYTES, 1 << 30),
+            ("tile_bytes", 0, 1 << 30),
+            ("workers", 0, 256),
+            ("spins", -1, 1 << 30),
+            ("yield_seconds", 0, 3600),
+            ("timeout", 0.001, 1e9),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise RunError(f"{name} is between {least} and {most}, but is {getattr(self, name)}")
+        if self.slot_bytes % LINE_BYTES:
+            raise RunError(f"slot_bytes is a multiple of {LINE_BYTES}, but is {self.slot_bytes}")
+
+    @staticmethod
+    def from_environment(env: Mapping[str, str] = os.environ) -> Settings:
+        """The defaults, changed by the variables that are set."""
+        changes: dict[str, Any] = {}
+        for field in fields(Settings):
+            variable = f"HEMIOLA_{field.name.upper()}"
+            if variable in env:
+                try:
+                    changes[field.name] = _READERS[field.name](env[variable])
+                except (ValueError, UnitError):
+                    raise RunError(f"{variable} cannot be read: {env[variable][:40]!r}") from None
+        return replace(Settings(), **changes)
+
+    def num_spins(self, num_local_ranks: int, *, has_links: bool) -> int:
+        """Spinning pays while every rank of the host has a core of its own, and no look is a system call."""
+        if self.spins >= 0:
+            return self.spins
+        if has_links:
+            return 0
+        return 2000 if num_local_ranks <= num_cores() else 20
+
+    def crowd_seconds(self, num_local_ranks: int) -> float:
+        """How long a yield takes at least if somebody else has worked meanwhile, and a rank should rather sleep.
+
+        Where ranks share cores, it is the other ranks that work, and yielding to them is what is wanted.
+        """
+        return 50e-6 if num_local_ranks <= num_cores() else 1.0
+
+    def num_workers(self, num_local_ranks: int) -> int:
+        """One worker, and up to four where cores would be idle otherwise."""
+        return self.workers or max(1, min(4, num_cores() // max(num_local_ranks, 1) // 2))
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _flag(text: str) -> bool:
+    return bool(("0", "1").index(text))
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "slots": int,
+    "slot_bytes": parse_bytes,
+    "tile_bytes": parse_bytes,
+    "workers": int,
+    "spins": int,
+    "yield_seconds": float,
+    "timeout": float,
+    "pin": _flag,
+}

@@ -1,0 +1,169 @@
+"""The windows: which algorithm of the library is taken where, up to which size. One table, to be edited.
+
+The rows of a collective are asked from the first to the last, and the first one whose condition holds for the
+layout of the ranks, and whose limit the size does not pass, is taken. Sizes are the input of one rank, or of
+the root where only the root has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from hemiola.tuning.layout import Layout
+from hemiola.units import LARGEST
+
+KIB, MIB = 1 << 10, 1 << 20
+
+FEW_RANKS = 16
+"""Up to this many, every rank may have a connection to every other."""
+MOST_IN_A_RING = 128
+"""Beyond, a ring has more steps than any size repays, and its plan more instructions than is worth compiling."""
+
+Condition = Callable[[Layout], str | None]
+"""None where it holds, otherwise why not."""
+Limit = Callable[[int], int]
+"""The most bytes of one rank, by the number of ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A row: where an algorithm is taken, and why there."""
+
+    when: Condition
+    max_bytes: Limit
+    algorithm: str
+    why: str
+    parameters: Mapping[str, int | str] = field(default_factory=dict)
+    """Beside ranks, place, ends and levels, which the request gives."""
+
+
+def anywhere(layout: Layout) -> str | None:
+    """Always holds."""
+    return None
+
+
+def few(layout: Layout) -> str | None:
+    """Few enough ranks that all of them may be connected to each other."""
+    return None if layout.num_ranks <= FEW_RANKS else f"it is for up to {FEW_RANKS} ranks"
+
+
+def one_host(layout: Layout) -> str | None:
+    """All ranks share memory."""
+    return None if layout.num_hosts == 1 else f"it is for one host, and there are {layout.num_hosts}"
+
+
+def few_on_one_host(layout: Layout) -> str | None:
+    """Few ranks that share memory."""
+    return one_host(layout) or few(layout)
+
+
+def few_alike(layout: Layout) -> str | None:
+    """Few ranks that are all equally far from each other: on one host, or each on its own."""
+    alike = layout.num_hosts in (1, layout.num_ranks)
+    return few(layout) if alike else "it is for ranks on one host, or each on its own"
+
+
+def host_levels(layout: Layout) -> str | None:
+    """Several hosts with equally many neighbouring ranks each."""
+    return layout.obstacle
+
+
+def few_host_levels(layout: Layout) -> str | None:
+    """Such hosts, few of them and with few ranks each."""
+    if layout.obstacle is not None or max(layout.levels) <= FEW_RANKS:
+        return layout.obstacle
+    return f"all-pairs is for up to {FEW_RANKS} hosts of up to {FEW_RANKS} ranks"
+
+
+def ring_length(layout: Layout) -> str | None:
+    """Not too many ranks for a ring or a chain."""
+    return None if layout.num_ranks <= MOST_IN_A_RING else f"it is for up to {MOST_IN_A_RING} ranks"
+
+
+def per_rank(num_bytes: int) -> Limit:
+    """Whatever the number of ranks."""
+    return lambda num_ranks: num_bytes
+
+
+def of_all_ranks(num_bytes: int) -> Limit:
+    """What all ranks have together, so that fewer ranks may have more each."""
+    return lambda num_ranks: num_bytes // num_ranks
+
+
+NO_LIMIT = per_rank(LARGEST)
+
+ALL_PAIRS = {"inside": "allpairs", "across": "allpairs"}
+HALVING = {"inside": "halving", "across": "halving"}
+RINGS = {"inside": "ring", "across": "ring"}
+
+WINDOWS: Mapping[str, tuple[Window, ...]] = {
+    "allreduce": (
+        Window(few_on_one_host, of_all_ranks(64 * KIB), "allreduce_one_step", "one step; so small that adding up everything everywhere costs less than a second step"),
+        Window(few, of_all_ranks(16 * KIB), "allreduce_one_step", "one step; so small that only the number of steps counts"),
+        Window(few_alike, per_rank(256 * KIB), "allreduce_allpairs", "two steps with the bytes of a ring"),
+        Window(few_host_levels, per_rank(MIB), "allreduce_hierarchical", "four steps, and the fewest bytes between hosts", ALL_PAIRS),
+        Window(host_levels, per_rank(MIB), "allreduce_hierarchical", "few steps, and the fewest bytes between hosts", HALVING),
+        Window(host_levels, NO_LIMIT, "allreduce_hierarchical", "the fewest bytes between hosts, in rings of neighbours", RINGS),
+        Window(anywhere, per_rank(256 * KIB), "allreduce_halving_doubling", "the bytes of a ring in few steps"),
+        Window(ring_length, NO_LIMIT, "allreduce_ring", "the fewest bytes, over two neighbours only"),
+        Window(anywhere, NO_LIMIT, "allreduce_halving_doubling", "the bytes of a ring, which is too long here"),
+    ),
+    "allgather": (
+        Window(few_on_one_host, NO_LIMIT, "allgather_allpairs", "one step with the bytes of a ring"),
+        Window(few_alike, per_rank(256 * KIB), "allgather_allpairs", "one step with the bytes of a ring"),
+        Window(few_host_levels, per_rank(256 * KIB), "allgather_hierarchical", "two steps, and the fewest bytes between hosts", ALL_PAIRS),
+        Window(host_levels, NO_LIMIT, "allgather_hierarchical", "the fewest bytes between hosts, in rings of neighbours", RINGS),
+        Window(anywhere, per_rank(16 * KIB), "allgather_recursive_doubling", "the bytes of a ring in few steps"),
+        Window(ring_length, NO_LIMIT, "allgather_ring", "over two neighbours only"),
+        Window(anywhere, NO_LIMIT, "allgather_recursive_doubling", "the bytes of a ring, which is too long here"),
+    ),
+    "reducescatter": (
+        Window(few_alike, per_rank(256 * KIB), "reducescatter_allpairs", "one step with the bytes of a ring"),
+        Window(few_host_levels, per_rank(MIB), "reducescatter_hierarchical", "two steps, and the fewest bytes between hosts", ALL_PAIRS),
+        Window(host_levels, NO_LIMIT, "reducescatter_hierarchical", "the fewest bytes between hosts, in rings of neighbours", RINGS),
+        Window(anywhere, per_rank(256 * KIB), "reducescatter_recursive_halving", "the bytes of a ring in few steps"),
+        Window(ring_length, NO_LIMIT, "reducescatter_ring", "over two neighbours only"),
+        Window(anywhere, NO_LIMIT, "reducescatter_recursive_halving", "the bytes of a ring, which is too long here"),
+    ),
+    "alltoall": (
+        Window(host_levels, per_rank(MIB), "alltoall_two_step", "fewer and larger messages between hosts"),
+        Window(anywhere, NO_LIMIT, "alltoall_allpairs", "every byte is sent once"),
+    ),
+    "alltonext": (
+        Window(anywhere, NO_LIMIT, "alltonext_direct", "every byte is sent once"),
+    ),
+    "broadcast": (
+        Window(one_host, per_rank(MIB), "broadcast_tree", "few steps", {"chunks": 1}),
+        Window(anywhere, per_rank(64 * KIB), "broadcast_tree", "few steps", {"chunks": 1}),
+        Window(ring_length, NO_LIMIT, "broadcast_chain", "every rank passes on as much as it receives, to its neighbour"),
+        Window(anywhere, NO_LIMIT, "broadcast_tree", "few steps; a chain is too long here"),
+    ),
+    "reduce": (
+        Window(one_host, per_rank(MIB), "reduce_tree", "few steps", {"chunks": 1}),
+        Window(anywhere, per_rank(64 * KIB), "reduce_tree", "few steps", {"chunks": 1}),
+        Window(ring_length, NO_LIMIT, "reduce_chain", "every rank passes on as much as it receives, to its neighbour"),
+        Window(anywhere, NO_LIMIT, "reduce_tree", "few steps; a chain is too long here"),
+    ),
+    "gather": (
+        Window(few, NO_LIMIT, "gather_direct", "every byte is sent once, and the root has few to listen to"),
+        Window(anywhere, per_rank(16 * KIB), "gather_tree", "few messages for the root"),
+        Window(anywhere, NO_LIMIT, "gather_direct", "every byte is sent once"),
+    ),
+    "scatter": (
+        Window(few, NO_LIMIT, "scatter_direct", "every byte is sent once, and the root has few to serve"),
+        Window(anywhere, per_rank(MIB), "scatter_tree", "few messages for the root"),
+        Window(anywhere, NO_LIMIT, "scatter_direct", "every byte is sent once"),
+    ),
+    "sendrecv": (
+        Window(anywhere, NO_LIMIT, "sendrecv", "the one way there is"),
+    ),
+}  # fmt: skip
+"""By collective, in the order in which they are asked; the last row of each takes what is left."""
+
+WITHOUT_WINDOW: Mapping[str, str] = {
+    "allreduce_double_binary_tree": "it sends up to 2 S per rank, more than halving and doubling in as many steps",
+    "alltoall_three_step": "it sends more bytes than two-step, which only many hosts with tiny chunks repay",
+    "alltonext_scattered": "it repays only where every rank of a host has a network interface of its own",
+}
+"""Algorithms of the library that are never taken by themselves, and why; they run as plans of one's own."""
