@@ -385,14 +385,14 @@ void bind_runtime(nb::module_& module) {
       .def("has_link",
            [](const Member& self, uint32_t peer, uint32_t index) { return self.endpoint.has_link(peer, index); })
       .def("configure",
-           [](Member& self, uint32_t workers, uint32_t spins, double yield_seconds, double crowd_seconds,
-              double timeout_seconds) {
+           [](Member& self, uint32_t workers, uint32_t spins, double yield_seconds, double timeout_seconds,
+              double crowd_seconds) {
              self.executor.set_workers(workers);
              // Evidence of who is late must be there before the time is over.
              self.endpoint.set_stale(static_cast<int64_t>(std::clamp(timeout_seconds / 2, 0.1, 1.0) * 1e9));
              self.executor.policy = {spins, static_cast<int64_t>(yield_seconds * 1e9),
-                                     static_cast<int64_t>(crowd_seconds * 1e9),
-                                     static_cast<int64_t>(timeout_seconds * 1e9)};
+                                     static_cast<int64_t>(timeout_seconds * 1e9),
+                                     static_cast<int64_t>(crowd_seconds * 1e9)};
            })
       .def("records",
            [](Member& self) {
@@ -422,7 +422,8 @@ void bind_runtime(nb::module_& module) {
              if (const std::unique_lock lock(self.running, std::try_to_lock); lock) {
                const nb::gil_scoped_release unlocked;
                self.endpoint.pump();
-               failure = self.endpoint.look_around(peers, 0);
+               const runtime::Look look = self.endpoint.look_around(peers);
+               if (look.certain || look.maybe) failure = self.endpoint.fail(look.certain ? look.certain : look.maybe);
              }
              return give_failure(failure);
            })

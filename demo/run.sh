@@ -26,7 +26,7 @@ run_for() {
   fi
 }
 
-cp "$here/ring.py" "$here/exchange_20_chunks.py" .
+cp "$here/ring.py" "$here/exchange_20_chunks.py" "$here/train.py" .
 mkdir xml
 
 heading 'A hierarchical all-reduce on 2 nodes of 4 ranks, from the library'
@@ -54,5 +54,14 @@ run_for ring 0 hemiola explain xml/ring.inplace.xml --runtime rccl --ranks 4 --b
 heading 'A plan that would compute the right thing but stands still for ever'
 python3 exchange_20_chunks.py >exchange.xml
 run 1 hemiola verify exchange.xml
+
+heading 'It runs: eight processes of this machine, random data, every element checked'
+run 0 hemiola run reduce.plan --bytes 16MiB --as processes --trace trace.json
+run_for . 0 python3 -c 'import json; print(len(json.load(open("trace.json"))["traceEvents"]), "events in trace.json, for ui.perfetto.dev")'
+
+heading 'The same collectives under PyTorch: only the name of the backend changes'
+run 0 cat train.py
+export OMP_NUM_THREADS=1
+run_for worker 0 torchrun --nproc-per-node 2 train.py
 
 printf '\nEverything went as expected.\n'

@@ -337,48 +337,48 @@ bool Endpoint::has_left(uint32_t peer) const {
   return false;
 }
 
-Failure Endpoint::find_mismatch(const std::vector<uint32_t>& awaited, int64_t since) {
-  const auto differs = [this](uint32_t peer, const std::string& description) {
-    std::ostringstream text;
-    text << "call " << call_ << " differs between ranks: rank " << peer << " calls " << description << ", rank " << rank_
-         << " calls " << description_;
-    return Failure{FailureKind::mismatch, static_cast<int32_t>(peer), text.str()};
-  };
+Failure Endpoint::differs(uint32_t peer, const std::string& description) const {
+  std::ostringstream text;
+  text << "call " << call_ << " differs between ranks: rank " << peer << " calls " << description << ", rank " << rank_
+       << " calls " << description_;
+  return {FailureKind::mismatch, static_cast<int32_t>(peer), text.str()};
+}
+
+Failure Endpoint::find_mismatch() const {
   for (uint32_t peer = 0; peer < num_ranks_; ++peer) {
     if (peer == rank_) continue;
     const View seen = view(peer);
     if (seen.known && seen.call == call_ && seen.signature != signature_) return differs(peer, seen.description);
   }
-  // A peer that is in a later call has done its part of this one. If that did not help, its part was another one; to
-  // be sure, what it published before is looked for once more in between. That needs to know for whom exactly
-  // this rank waits.
-  for (const uint32_t peer : awaited) {
-    if (since == 0 || !is_local(peer) || view(peer).call <= call_) continue;
-    if (std::exchange(overtaken_, since) == since) return differs(peer, "something else, which it has finished");
-    break;
-  }
   return {};
 }
 
-Failure Endpoint::look_around(const std::vector<uint32_t>& awaited, int64_t since) {
-  own_board().heartbeat.store(now(), std::memory_order_relaxed);
-  answer_questions();
-  if (has_failed()) return fail(failure());
-  for (const auto& [key, link] : links_)
-    if (link->failure()) return fail(link->failure());
-  if (const Failure dead = find_dead()) return fail(dead);
+// A peer that will do nothing more for this call: it is gone, or has done its part, which then was another one.
+Failure Endpoint::find_missing(const std::vector<uint32_t>& awaited) const {
+  if (const Failure dead = find_dead()) return dead;
   for (const uint32_t peer : awaited) {
     if (has_left(peer)) {
       std::ostringstream text;
       text << "rank " << peer << " has closed its communicator, but call " << call_ << " (" << description_
            << ") still needs it";
-      return fail({FailureKind::peer_lost, static_cast<int32_t>(peer), text.str()});
+      return {FailureKind::peer_lost, static_cast<int32_t>(peer), text.str()};
     }
-    if (const auto link = links_.find({peer, 0}); link != links_.end()) link->second->ask_status();
+    if (is_local(peer) && view(peer).call > call_) return differs(peer, "something else, which it has finished");
   }
-  if (const Failure mismatch = find_mismatch(awaited, since)) return fail(mismatch);
-  own_board().suspect.store(suspect(awaited).first, std::memory_order_relaxed);
   return {};
+}
+
+Look Endpoint::look_around(const std::vector<uint32_t>& awaited) {
+  own_board().heartbeat.store(now(), std::memory_order_relaxed);
+  answer_questions();
+  if (has_failed()) return {failure(), {}};
+  for (const auto& [key, link] : links_)
+    if (link->failure()) return {link->failure(), {}};
+  if (const Failure mismatch = find_mismatch()) return {mismatch, {}};
+  for (const uint32_t peer : awaited)
+    if (const auto link = links_.find({peer, 0}); link != links_.end()) link->second->ask_status();
+  own_board().suspect.store(suspect(awaited).first, std::memory_order_relaxed);
+  return {{}, find_missing(awaited)};
 }
 
 std::pair<int32_t, std::string> Endpoint::suspect(const std::vector<uint32_t>& awaited) const {

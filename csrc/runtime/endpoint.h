@@ -21,6 +21,12 @@ namespace hemiola::runtime {
 // Connections from one rank to another; a plan with more channels between a pair is refused.
 inline constexpr uint32_t kMaxConnections = 64;
 
+// What a look at the peers shows. A peer that died, left or is in a later call is lost only if what it published
+// before does not help either: whoever looks has to look at its queues once more before it believes that.
+struct Look {
+  Failure certain, maybe;
+};
+
 class Endpoint {
  public:
   Endpoint(uint32_t rank, uint32_t num_ranks, QueueShape shape);
@@ -76,9 +82,8 @@ class Endpoint {
   void post_failure(const Failure& failure);
   // The same, and tells the ranks behind links; from the thread that pumps them. Returns the first failure.
   Failure fail(const Failure& failure);
-  // Looks for what keeps this rank waiting for `awaited` since `since` (0: maybe for fewer): a failure told by others, a peer that
-  // died, left or calls something else. Where nothing is wrong yet, notes who is late.
-  Failure look_around(const std::vector<uint32_t>& awaited, int64_t since);
+  // Looks for what keeps this rank waiting for `awaited`. Where nothing is wrong, notes who is late.
+  Look look_around(const std::vector<uint32_t>& awaited);
   // How long a rank that waits may show no sign of life before it is suspected.
   void set_stale(int64_t nanoseconds) { stale_ = nanoseconds; }
   // The rank for which everybody waits, as far as is known, and in words why.
@@ -111,7 +116,9 @@ class Endpoint {
   void answer_questions();
   Failure as_told(const Failure& failure) const;
   Failure find_dead() const;
-  Failure find_mismatch(const std::vector<uint32_t>& awaited, int64_t since);
+  Failure find_mismatch() const;
+  Failure find_missing(const std::vector<uint32_t>& awaited) const;
+  Failure differs(uint32_t peer, const std::string& description) const;
   bool has_left(uint32_t peer) const;
   void close_peers();
   void keep_own_board();
@@ -126,7 +133,6 @@ class Endpoint {
   uint64_t call_ = 0, signature_ = 0;
   std::string description_;
   int64_t stale_ = 1'000'000'000;
-  int64_t overtaken_ = 0;  // since when a peer is seen to be in a later call while this rank waits for it
   bool told_links_ = false, left_ = false, forked_ = false;
 };
 

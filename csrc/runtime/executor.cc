@@ -52,7 +52,7 @@ class Run {
       std::vector<TraceEvent>* trace)
       : endpoint_(endpoint), slots_(slots), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
         signature_(signature), geometry_(geometry), workers_(workers), trace_(trace),
-        kernels_(kernels(call.type, call.op)), num_tiles_(geometry.num_tiles()), progress_(part.blocks.size()) {
+        kernels_(kernels(call.type, call.op)), num_tiles_(geometry.num_tiles()), progress_(part.blocks.size()), passes_(workers) {
     const uint64_t chunks = std::max(part.num_chunks[0], part.num_chunks[1]);
     const uint64_t data = chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
     stream_ = data * endpoint.num_local_ranks() > cache_bytes();
@@ -104,6 +104,7 @@ class Run {
         else
           done = false;
       }
+      passes_[worker].store(passes_[worker].load(std::memory_order_relaxed) + 1);
       if (done && (worker != 0 || (num_unfinished_.load() == 0 && endpoint_.links_are_drained()))) break;
       if (moved) {
         if (announced) endpoint_.end_sleep();
@@ -141,6 +142,7 @@ class Run {
       }
     }
     if (announced) endpoint_.end_sleep();
+    passes_[worker].store(kWorkerIsDone);
   }
 
   bool failed() const { return failed_.load(); }
@@ -326,14 +328,34 @@ class Run {
 
   void look_around(int64_t since, int64_t time) {
     const std::vector<uint32_t> peers = awaited();
-    if (endpoint_.look_around(peers, workers_ == 1 ? since : 0)) {
-      failed_.store(true);
+    const Look look = endpoint_.look_around(peers);
+    if (look.certain) {
+      fail(look.certain);
+    } else if (look.maybe && is_confirmed(look.maybe)) {
+      fail(look.maybe);
     } else if (interrupted_ && interrupted_()) {
-      endpoint_.fail({FailureKind::interrupted, static_cast<int32_t>(endpoint_.rank()), "it was interrupted"});
-      failed_.store(true);
-    } else if (time - since > policy_.timeout_nanoseconds) {
+      fail({FailureKind::interrupted, static_cast<int32_t>(endpoint_.rank()), "it was interrupted"});
+    } else if (!look.maybe && time - since > policy_.timeout_nanoseconds) {
       time_out(peers, time - since);
     }
+  }
+
+  void fail(const Failure& failure) {
+    endpoint_.fail(failure);
+    failed_.store(true);
+  }
+
+  // Whether the same was seen before, and every worker has looked at all its connections since without any progress.
+  bool is_confirmed(const Failure& failure) {
+    std::vector<uint64_t> passes;
+    for (const std::atomic<uint64_t>& count : passes_) passes.push_back(count.load());
+    const uint64_t steps = num_finished_steps();
+    bool looked = suspicion_.rank == failure.rank && suspicion_.kind == failure.kind && suspicion_.steps == steps;
+    for (size_t worker = 0; looked && worker < passes.size(); ++worker)
+      looked = passes[worker] == kWorkerIsDone || passes[worker] >= suspicion_.passes[worker] + 2;
+    if (!looked && (suspicion_.steps != steps || suspicion_.rank != failure.rank || suspicion_.kind != failure.kind))
+      suspicion_ = {failure.kind, failure.rank, steps, std::move(passes)};
+    return looked;
   }
 
   void time_out(const std::vector<uint32_t>& peers, int64_t waited) {
@@ -347,8 +369,7 @@ class Run {
     text << "rank " << late << " did not answer within "
          << static_cast<double>(policy_.timeout_nanoseconds) * 1e-9 << " s in call " << endpoint_.call() << " ("
          << *call_.description << "): " << why << "; " << where();
-    endpoint_.fail({FailureKind::peer_lost, late, text.str()});
-    failed_.store(true);
+    fail({FailureKind::peer_lost, late, text.str()});
   }
 
   // Where this rank stands, for a message: the first threadblock that has not finished.
@@ -386,6 +407,17 @@ class Run {
   std::vector<Progress> progress_;
   std::atomic<size_t> num_unfinished_{0};
   uint64_t steps_seen_ = 0;
+
+  // A peer that seems to be missing, and how far this rank was when that was first seen.
+  static constexpr uint64_t kWorkerIsDone = ~uint64_t{0};
+  struct Suspicion {
+    FailureKind kind = FailureKind::none;
+    int32_t rank = -1;
+    uint64_t steps = 0;
+    std::vector<uint64_t> passes;
+  };
+  Suspicion suspicion_;
+  std::vector<std::atomic<uint64_t>> passes_;  // over its threadblocks, by worker
 };
 
 // With lengths, every step must find what it writes as long as what it reads; messages are checked as they come.

@@ -41,8 +41,8 @@ static_assert(sizeof(TraceEvent) == 40);
 struct WaitPolicy {
   uint32_t spins = 0;         // looks with a pause between them
   int64_t yield_nanoseconds = 0;  // then looks with a yield between them, this long
-  int64_t crowd_nanoseconds = 0;  // a yield that takes longer has let somebody else work: sleep instead
   int64_t timeout_nanoseconds = 0;
+  int64_t crowd_nanoseconds = 50'000;  // a yield that takes longer has let somebody else work: sleep instead
 };
 
 // Beyond this the data of all ranks of a host does not stay in its caches.

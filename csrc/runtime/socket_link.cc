@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -21,6 +23,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x48454d49;
 constexpr size_t kMaxControl = 2048;
+constexpr int kUnsentBytes = 128 * 1024;
 
 // The payload of a status frame; text of the description follows.
 struct StatusFields {
@@ -60,6 +63,9 @@ SocketLink::SocketLink(int fd, QueueShape shape)
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
     throw std::system_error(errno, std::generic_category(), "a link's socket");
+  // What the network cannot take yet waits in the slots and not in the kernel, where it would fall out of the caches.
+  // A socket that is not TCP has no such limit, and needs none.
+  setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof(kUnsentBytes));
 }
 
 bool SocketLink::pump() {
@@ -70,46 +76,62 @@ bool SocketLink::pump() {
 
 bool SocketLink::pump_out() {
   bool moved = false;
-  while (sent_ < frame_size_ || begin_frame_out()) {
-    iovec parts[2];
-    msghdr header{};
-    header.msg_iov = parts;
-    if (sent_ < sizeof(Frame))
-      parts[header.msg_iovlen++] = {reinterpret_cast<std::byte*>(&out_frame_) + sent_, sizeof(Frame) - sent_};
-    const size_t done = sent_ > sizeof(Frame) ? sent_ - sizeof(Frame) : 0;
-    if (done < out_frame_.num_bytes)
-      parts[header.msg_iovlen++] = {const_cast<std::byte*>(out_payload_) + done, out_frame_.num_bytes - done};
-    const ssize_t count = sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) lose_peer(std::strerror(errno));
-      break;
-    }
-    moved |= out_is_message_;
-    sent_ += static_cast<size_t>(count);
-    if (sent_ < frame_size_) break;  // the kernel is full
-    if (out_is_message_) out_of_queue_.release();
-  }
+  while (state_ != State::broken && gather() && send_gathered(moved)) continue;
   return moved;
 }
 
-// Takes the next frame to send, news before messages; false when there is none.
-bool SocketLink::begin_frame_out() {
+// Takes what there is to send, news before messages; false when there is nothing.
+bool SocketLink::gather() {
+  if (first_out_ < num_out_) return true;
+  first_out_ = num_out_ = sent_ = 0;
   if (!control_.empty()) {
     out_control_ = std::move(control_.front().second);
-    out_frame_ = {kMagic, control_.front().first, static_cast<uint32_t>(out_control_.size()), 0, 0};
-    out_payload_ = out_control_.data();
-    out_is_message_ = false;
+    out_frames_[0] = {kMagic, control_.front().first, static_cast<uint32_t>(out_control_.size()), 0, 0};
+    out_payloads_[0] = out_control_.data();
     control_.pop_front();
-  } else if (const SlotHeader* message = out_of_queue_.peek(); message != nullptr) {
-    out_frame_ = {kMagic, kMessage, message->num_bytes, 0, message->signature};
-    out_payload_ = ReceiveEnd::payload(message);
-    out_is_message_ = true;
-  } else {
+    ++num_out_;
+  }
+  for (uint64_t ahead = 0; num_out_ < kMaxTogether; ++ahead, ++num_out_) {
+    const SlotHeader* message = out_of_queue_.peek(ahead);
+    if (message == nullptr) break;
+    out_frames_[num_out_] = {kMagic, kMessage, message->num_bytes, 0, message->signature};
+    out_payloads_[num_out_] = ReceiveEnd::payload(message);
+  }
+  return num_out_ > 0;
+}
+
+// Hands over what was gathered; false when the kernel is full or the connection is lost.
+bool SocketLink::send_gathered(bool& moved) {
+  std::array<iovec, 2 * kMaxTogether> parts;
+  size_t num_parts = 0, skip = sent_;
+  const auto add = [&](const void* data, size_t num_bytes) {
+    const size_t skipped = std::min(skip, num_bytes);
+    skip -= skipped;
+    if (skipped < num_bytes)
+      parts[num_parts++] = {const_cast<std::byte*>(static_cast<const std::byte*>(data)) + skipped, num_bytes - skipped};
+  };
+  for (size_t k = first_out_; k < num_out_; ++k) {
+    add(&out_frames_[k], sizeof(Frame));
+    add(out_payloads_[k], out_frames_[k].num_bytes);
+  }
+  msghdr header{};
+  header.msg_iov = parts.data();
+  header.msg_iovlen = num_parts;
+  const ssize_t count = sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (count < 0) {
+    if (errno == EINTR) return true;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) lose_peer(std::strerror(errno));
     return false;
   }
-  sent_ = 0;
-  frame_size_ = sizeof(Frame) + out_frame_.num_bytes;
+  sent_ += static_cast<size_t>(count);
+  for (; first_out_ < num_out_; ++first_out_) {
+    const bool is_message = out_frames_[first_out_].kind == kMessage;
+    moved |= is_message && sent_ > 0;
+    const size_t size = sizeof(Frame) + out_frames_[first_out_].num_bytes;
+    if (sent_ < size) return false;
+    sent_ -= size;
+    if (is_message) out_of_queue_.release();
+  }
   return true;
 }
 

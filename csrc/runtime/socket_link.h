@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -44,7 +45,7 @@ class SocketLink {
   // Moves what can be moved now; true if any of it belonged to a message: news are no progress.
   bool pump();
   // Whether everything is with the kernel; asked by the thread that pumps.
-  bool is_drained() const { return sent_ == frame_size_ && control_.empty() && out_of_queue_.peek() == nullptr; }
+  bool is_drained() const { return first_out_ == num_out_ && control_.empty() && out_of_queue_.peek() == nullptr; }
   bool wants_to_write() const { return !is_drained(); }
   // Whether reading could get on: not while every slot is taken, nor after the end.
   bool wants_to_read() const { return !has_ended() && !is_full_; }
@@ -73,7 +74,8 @@ class SocketLink {
   enum Kind : uint32_t { kMessage = 1, kQuestion, kStatus, kFailure, kFarewell };
 
   bool pump_out();
-  bool begin_frame_out();
+  bool gather();
+  bool send_gathered(bool& moved);
   void lose_peer(const char* reason);
 
   bool pump_in();
@@ -93,11 +95,12 @@ class SocketLink {
   State state_ = State::open;
   std::string reason_;
 
-  // The frame on its way out: its header, where its payload lies, and how much of both is sent.
-  Frame out_frame_{};
-  const std::byte* out_payload_ = nullptr;
-  size_t sent_ = 0, frame_size_ = 0;
-  bool out_is_message_ = false;
+  // The frames on their way out, handed to the kernel together: their headers, where their payloads lie, which is
+  // the first that has not gone, and how much of it has.
+  static constexpr size_t kMaxTogether = 8;
+  std::array<Frame, kMaxTogether> out_frames_{};
+  std::array<const std::byte*, kMaxTogether> out_payloads_{};
+  size_t num_out_ = 0, first_out_ = 0, sent_ = 0;
   std::vector<std::byte> out_control_;
   std::deque<std::pair<Kind, std::vector<std::byte>>> control_;
 

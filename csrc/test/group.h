@@ -40,7 +40,10 @@ class Group {
       endpoints_.push_back(std::make_unique<runtime::Endpoint>(rank, num_ranks, options.shape));
       executors_.push_back(std::make_unique<runtime::Executor>(*endpoints_.back()));
       executors_.back()->set_workers(options.workers);
-      executors_.back()->policy = {20, 500'000, static_cast<int64_t>(options.timeout_seconds * 1e9)};
+      runtime::WaitPolicy& policy = executors_.back()->policy;
+      policy.spins = 20;
+      policy.yield_nanoseconds = 500'000;
+      policy.timeout_nanoseconds = static_cast<int64_t>(options.timeout_seconds * 1e9);
     }
     for (uint32_t one = 0; one < num_ranks; ++one)
       for (uint32_t other = 0; other < one; ++other) {

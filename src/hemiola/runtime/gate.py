@@ -74,8 +74,11 @@ class Gate:
         self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_receiver, selectors.EVENT_READ, self._wake)
         self._thread = threading.Thread(target=self._run, name=f"hemiola gate {self.port}", daemon=True)
-        self._thread.start()
         _GATES.add(self)
+
+    def open(self) -> None:
+        """Begin to let members in; what ``judge`` and ``enter`` use must be there by now."""
+        self._thread.start()
 
     def watch(self, sock: socket.socket, watcher: Watcher, events: int = selectors.EVENT_READ) -> None:
         """Tell ``watcher`` of a member's events from now on; only from the gate's thread."""
@@ -97,7 +100,8 @@ class Gate:
             _GATES.discard(self)
             self._closing = True
             self._wake_sender.send(b"\0")
-            self._thread.join()
+            if self._thread.ident is not None:
+                self._thread.join()
             self._close_sockets()
 
     def _close_sockets(self) -> None:

@@ -86,6 +86,7 @@ class Listener:
         self._gate = Gate(address, 0, secret, judge=self._judge, enter=self._enter, patience=patience)
         self.address: str = self._gate.address
         self.port: int = self._gate.port
+        self._gate.open()
 
     def take(self, hello: LinkHello, deadline: float) -> socket.socket:
         """Wait for the link that is announced as ``hello``; its blocking socket, which is then the caller's.

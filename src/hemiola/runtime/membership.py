@@ -220,8 +220,8 @@ def join(
         settings.num_workers(num_local),
         settings.num_spins(num_local, has_links=has_links),
         settings.yield_seconds,
-        settings.crowd_seconds(num_local),
         settings.timeout,
+        settings.crowd_seconds(num_local),
     )
     return Membership(endpoint, name, rank, hosts, links, store)
 

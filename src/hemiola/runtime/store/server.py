@@ -51,6 +51,7 @@ class StoreServer:
         self._gate = Gate(address, port, self.secret, judge=_judge, enter=self._enter, patience=patience)
         self.address: str = self._gate.address
         self.port: int = self._gate.port
+        self._gate.open()
 
     def close(self) -> None:
         """End the thread and close every connection; a second call does nothing."""
