@@ -381,9 +381,16 @@ void bind_runtime(nb::module_& module) {
       .def("join_pipe", [](Member& self, uint32_t peer, int fd) { self.endpoint.join_pipe(peer, fd); })
       .def("join_socket",
            [](Member& self, uint32_t peer, uint32_t index, int fd) { self.endpoint.join_socket(peer, index, fd); })
+      .def("offer_socket",
+           [](Member& self, uint32_t peer, uint32_t index, int fd) { self.endpoint.offer_socket(peer, index, fd); })
       .def("is_local", [](const Member& self, uint32_t peer) { return self.endpoint.is_local(peer); })
       .def("has_link",
-           [](const Member& self, uint32_t peer, uint32_t index) { return self.endpoint.has_link(peer, index); })
+           [](Member& self, uint32_t peer, uint32_t index) {
+             const nb::gil_scoped_release unlocked;
+             const std::lock_guard lock(self.running);
+             self.endpoint.take_offered();
+             return self.endpoint.has_link(peer, index);
+           })
       .def("configure",
            [](Member& self, uint32_t workers, uint32_t spins, double yield_seconds, double timeout_seconds,
               double crowd_seconds) {

@@ -110,6 +110,28 @@ void Endpoint::join_socket(uint32_t peer, uint32_t index, int fd) {
   links_[{peer, index}] = std::make_unique<SocketLink>(socket.release(), shape_);
 }
 
+void Endpoint::offer_socket(uint32_t peer, uint32_t index, int fd) {
+  Descriptor socket(fd);
+  const std::lock_guard lock(offering_);
+  if (peer < num_ranks_ && peer != rank_ && index < kMaxConnections && !left_ && !forked_)
+    offered_.push_back({peer, index, std::move(socket)});
+}
+
+void Endpoint::take_offered() {
+  const std::lock_guard lock(offering_);
+  for (Offer& offer : offered_) {
+    // A peer that gave up a first attempt comes again; a run may still hold on to the ends of the old link.
+    const auto found = links_.find({offer.peer, offer.index});
+    if (found != links_.end() && !found->second->has_ended()) continue;
+    if (found != links_.end()) {
+      retired_links_.push_back(std::move(found->second));
+      links_.erase(found);
+    }
+    if (!is_local(offer.peer)) join_socket(offer.peer, offer.index, offer.socket.release());
+  }
+  offered_.clear();
+}
+
 SendEnd& Endpoint::send_end(Connection connection) {
   const auto [peer, index] = connection;
   ENFORCE(peer < num_ranks_ && peer != rank_ && index < kMaxConnections);
@@ -266,6 +288,7 @@ Failure Endpoint::fail(const Failure& failure) {
   post_failure(failure);
   const Failure first = this->failure();
   if (std::exchange(told_links_, true)) return first;
+  take_offered();
   for (auto& [key, link] : links_) link->tell_failure(as_told(first));
   for (const int64_t end = now() + 100'000'000; !links_are_drained() && now() < end;) {
     pump();
@@ -370,6 +393,7 @@ Failure Endpoint::find_missing(const std::vector<uint32_t>& awaited) const {
 
 Look Endpoint::look_around(const std::vector<uint32_t>& awaited) {
   own_board().heartbeat.store(now(), std::memory_order_relaxed);
+  take_offered();
   answer_questions();
   if (has_failed()) return {failure(), {}};
   for (const auto& [key, link] : links_)
@@ -402,7 +426,12 @@ std::pair<int32_t, std::string> Endpoint::suspect(const std::vector<uint32_t>& a
 }
 
 void Endpoint::leave() {
-  if (std::exchange(left_, true) || forked_) return;
+  if (left_ || forked_) return;
+  take_offered();
+  {
+    const std::lock_guard lock(offering_);
+    left_ = true;
+  }
   own_board().presence.store(Presence::left, std::memory_order_seq_cst);
   for (uint32_t peer = 0; peer < num_ranks_; ++peer)
     if (peer != rank_) bell(peer).ring();
@@ -419,6 +448,7 @@ void Endpoint::leave() {
 // Gives back everything, except what failures are read from.
 void Endpoint::close_peers() {
   links_.clear();
+  retired_links_.clear();
   local_sends_.clear();
   local_receives_.clear();
   keep_own_board();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,9 @@ class Endpoint {
   void join_pipe(uint32_t peer, int fd);
   // A link to a peer on another host, the index-th of the pair (`fd` is taken over).
   void join_socket(uint32_t peer, uint32_t index, int fd);
+  // The same from any thread, at any time; the link is there after the next take_offered(), which looks do as well.
+  void offer_socket(uint32_t peer, uint32_t index, int fd);
+  void take_offered();
   bool is_local(uint32_t peer) const { return peers_[peer].board != nullptr; }
   bool has_link(uint32_t peer, uint32_t index) const { return links_.contains({peer, index}); }
 
@@ -130,6 +134,13 @@ class Endpoint {
   std::map<std::pair<uint32_t, uint32_t>, std::pair<Mapping, SendEnd>> local_sends_;
   std::map<std::pair<uint32_t, uint32_t>, std::pair<Mapping, ReceiveEnd>> local_receives_;
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<SocketLink>> links_;
+  std::vector<std::unique_ptr<SocketLink>> retired_links_;
+  struct Offer {
+    uint32_t peer, index;
+    Descriptor socket;
+  };
+  std::mutex offering_;
+  std::vector<Offer> offered_;
   uint64_t call_ = 0, signature_ = 0;
   std::string description_;
   int64_t stale_ = 1'000'000'000;

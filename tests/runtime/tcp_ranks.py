@@ -17,7 +17,6 @@ from hemiola.algorithms.library import build
 from hemiola.compiler.compile import compile_program
 from hemiola.ir.plan import Plan
 from hemiola.runtime.handle import Handle
-from hemiola.runtime.membership import Links
 from hemiola.runtime.settings import Settings
 from hemiola.runtime.store import Store
 from runtime.every_collective import check_every_collective, values
@@ -110,19 +109,20 @@ def keep_many_in_flight(rank: int, store: Store, hosts: Sequence[int], number: i
         group.close()
 
 
-def squeeze_buffers(rank: int, store: Store, hosts: Sequence[int], lengths: Sequence[int]) -> None:
-    """Every collective over sockets that send a few KiB at a time and hold little more."""
-    make = Links.make
+def squeeze_buffers(rank: int, store: Store, hosts: Sequence[int], lengths: Sequence[int]) -> int:
+    """Every collective over sockets that send a few KiB at a time and hold little more; how many sockets."""
+    detach, squeezed = socket.socket.detach, [0]
 
-    def make_small(self: Links, peer: int, index: int, deadline: float) -> int:
-        descriptor = make(self, peer, index, deadline)
-        with socket.socket(fileno=os.dup(descriptor)) as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # a segment on loopback has 64 KiB
-        return descriptor
+    def squeeze_and_detach(sock: socket.socket) -> int:
+        """A link is a socket that Python hands over to the core."""
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # a segment on loopback has 64 KiB
+        squeezed[0] += 1
+        return detach(sock)
 
-    Links.make = make_small  # type: ignore[method-assign]
+    socket.socket.detach = squeeze_and_detach  # type: ignore[method-assign]
     check_collectives(rank, store, hosts, lengths)
+    return squeezed[0]
 
 
 def stop_now_and_then(rank: int, store: Store, hosts: Sequence[int], number: int, length: int) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from runtime import job_steps
 from runtime.jobs import Job, Step
-from runtime.namespaces import Host, hosts, obstacle
+from runtime.namespaces import Host, NamespaceError, hosts, obstacle
 
 PORT = "29411"
 MASTER_PORT = "29400"
@@ -80,7 +80,10 @@ def test_a_link_of_a_few_bytes_only_takes_longer(two_hosts: list[Host]) -> None:
 
 
 def test_a_slow_network_only_takes_longer(two_hosts: list[Host]) -> None:
-    two_hosts[1].slow_down("100mbit")
+    try:
+        two_hosts[1].slow_down("100mbit")
+    except NamespaceError as error:
+        pytest.skip(f"the test with a slow network was left out: {error}")
     with Job() as job:
         start(job, two_hosts, (1, 2), job_steps.check_collectives, "7", "70001")
         assert job.results() == [[0, 1, 1]] * 3
@@ -124,7 +127,11 @@ def test_ranks_use_their_own_interfaces_and_listen_nowhere_else(two_hosts: list[
         assert said["sent"]["lo"] < 1 << 20, said
 
 
-def test_ranks_on_different_interfaces_reach_each_other(two_hosts: list[Host]) -> None:
+@pytest.mark.parametrize("rp_filter", ["0", "1"], ids=["any way back", "the same way back"])
+def test_ranks_on_different_interfaces_reach_each_other(two_hosts: list[Host], rp_filter: str) -> None:
+    for host in two_hosts:
+        for interface in ("all", *host.interfaces):
+            host.set_option(f"net.ipv4.conf.{interface}.rp_filter", rp_filter)
     with Job() as job:
         start(job, two_hosts, (2, 2), job_steps.check_collectives, "7", "70001", interfaces="eth0,eth1")
         assert job.results() == [[0, 0, 1, 1]] * 4

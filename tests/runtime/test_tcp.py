@@ -59,7 +59,7 @@ def test_many_calls_in_flight_on_several_communicators(hosts: tuple[int, ...]) -
 
 @pytest.mark.parametrize("hosts", [(0, 1), THREE_AND_ONE], ids=str)
 def test_sockets_that_hold_little_only_take_longer(hosts: tuple[int, ...]) -> None:
-    run(tcp_ranks.squeeze_buffers, hosts, (7, 50_001))
+    assert all(run(tcp_ranks.squeeze_buffers, hosts, (7, 50_001)))
 
 
 def test_a_peer_that_stands_still_now_and_then_only_takes_longer() -> None:

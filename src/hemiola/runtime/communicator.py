@@ -8,6 +8,7 @@ DLPack, in order in memory, and are never copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import memmove
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -193,12 +194,20 @@ class Communicator:
         op: str = "sum",
         wait: bool = True,
     ) -> Handle | None:
-        """The sum of all ranks' arrays on the root. Without an output there, and then nowhere, it is in place."""
+        """The sum of all ranks' arrays on the root, in its output or, without one, in place; others keep their input."""
         source = as_array(input)
-        target = source if output is None or self.rank != root else as_array(output)
-        in_place = output is None
-        call = self._call("reduce", source, target, in_place=in_place, root=root, op=op)
-        return self._engine.start(call, source, target, wait=wait)
+        if self.rank == root and output is not None:
+            # Whether the root has an output is its own affair: all ranks run the same plan, in place.
+            target = as_array(output)
+            if target.nbytes != source.nbytes or element_of(target) != element_of(source):
+                raise CollectiveError(
+                    f"the output of reduce is like its input, {source.nbytes} bytes of {element_of(source)}, but has "
+                    f"{target.nbytes} bytes of {element_of(target)}"
+                )
+            memmove(address_of(target, writable=True), address_of(source, writable=False), source.nbytes)
+            source = target
+        call = self._call("reduce", source, source, in_place=True, root=root, op=op)
+        return self._engine.start(call, source, source, wait=wait)
 
     def gather(
         self,

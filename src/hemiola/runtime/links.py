@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hemiola.errors import ConnectError
@@ -57,6 +58,10 @@ class LinkHello:
         return LinkHello(group, rank, target, channel)
 
 
+Arrive = Callable[[LinkHello, socket.socket], None]
+"""Called with a link that has arrived; the socket is the callee's."""
+
+
 def connect(
     address: str, port: int, secret: bytes, hello: LinkHello, deadline: float, *, source: str | None = None
 ) -> socket.socket:
@@ -76,10 +81,14 @@ def connect(
 class Listener:
     """Takes in the links of this process, for any number of groups, at one address and a port of its own.
 
-    Any thread may call it. What is not proven with the secret never gets further than the gate.
+    Any thread may call it. What is not proven with the secret never gets further than the gate. ``arrive`` is given
+    every link at once, from the gate's thread; without it links wait until somebody takes them.
     """
 
-    def __init__(self, address: str, secret: bytes, *, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, address: str, secret: bytes, *, arrive: Arrive | None = None, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        self._arrive = arrive
         self._arrived = threading.Condition()
         self._waiting: dict[LinkHello, socket.socket] = {}
         self._closed = False
@@ -150,6 +159,9 @@ class Listener:
         assert link is not None, "only what was judged enters"
         sock.setblocking(True)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._arrive is not None:
+            self._arrive(link, sock)
+            return
         with self._arrived:
             self._waiting[link] = sock
             self._arrived.notify_all()

@@ -56,16 +56,9 @@ class Membership:
         )
 
     def try_link(self, peer: int, index: int, seconds: float) -> bool:
-        """Make a link, unless it takes longer; whether it was made."""
+        """Make a link, unless it takes longer; whether it is there."""
         assert self.links is not None
-        try:
-            descriptor = self.links.make(peer, index, time.monotonic() + seconds)
-        except RefusedError:
-            raise
-        except ConnectError:
-            return False
-        self.endpoint.join_socket(peer, index, descriptor)
-        return True
+        return self.links.make(peer, index, time.monotonic() + seconds)
 
     def note_failure(self, failure: _core.RunFailure) -> None:
         """Tell ranks on other hosts that have no link yet."""
@@ -111,32 +104,60 @@ class Membership:
 
 
 class Links:
-    """Sockets to ranks on other hosts, made when a plan first needs them: the lower rank of a pair connects."""
+    """Sockets to ranks on other hosts, made when a plan first needs them: the lower rank of a pair connects.
 
-    def __init__(self, group: str, rank: int, listener: Listener, secret: bytes) -> None:
+    The higher one is given the link when it arrives, whether or not it needs it yet.
+    """
+
+    def __init__(self, endpoint: _core.Endpoint, group: str, rank: int, address: str, secret: bytes) -> None:
+        self._endpoint = endpoint
         self._group = group
         self._rank = rank
-        self._listener = listener
         self._secret = secret
-        self._addresses: list[tuple[str, int]] = []
+        self._arrival = threading.Event()
         self._num_tries = 0
+        self._addresses: list[tuple[str, int]] = []
+        self._listener = Listener(address, secret, arrive=self._arrive)
+        self.address, self.port = self._listener.address, self._listener.port
 
     def learn(self, addresses: Iterable[tuple[str, int]]) -> None:
         """Where every rank listens."""
         self._addresses = list(addresses)
 
-    def make(self, peer: int, index: int, deadline: float) -> int:
-        """The descriptor of the index-th link to a peer; it is the caller's."""
+    def make(self, peer: int, index: int, deadline: float) -> bool:
+        """See that the index-th link to a peer is there; whether it is in time."""
         if self._rank > peer:
-            return self._listener.take(LinkHello(self._group, peer, self._rank, index), deadline).detach()
+            return self._await(peer, index, deadline)
         address, port = self._addresses[peer]
         hello = LinkHello(self._group, self._rank, peer, index)
         # From the rank's own interface first; some networks drop what another route would have taken.
-        source = None if is_loopback(address) or self._num_tries % 2 else self._listener.address
+        source = None if is_loopback(address) or self._num_tries % 2 else self.address
         self._num_tries += 1
-        made = connect(address, port, self._secret, hello, deadline, source=source)
+        try:
+            made = connect(address, port, self._secret, hello, deadline, source=source)
+        except RefusedError:
+            raise
+        except ConnectError:
+            return False
         self._num_tries -= 1
-        return made.detach()
+        self._endpoint.join_socket(peer, index, made.detach())
+        return True
+
+    def _await(self, peer: int, index: int, deadline: float) -> bool:
+        while not self._endpoint.has_link(peer, index):
+            self._arrival.clear()
+            if self._endpoint.has_link(peer, index):
+                break
+            if not self._arrival.wait(max(deadline - time.monotonic(), 0)) and time.monotonic() >= deadline:
+                return self._endpoint.has_link(peer, index)
+        return True
+
+    def _arrive(self, hello: LinkHello, sock: socket.socket) -> None:
+        if (hello.group, hello.target) != (self._group, self._rank) or hello.rank >= self._rank:
+            sock.close()
+            return
+        self._endpoint.offer_socket(hello.rank, hello.channel, sock.detach())
+        self._arrival.set()
 
     def is_gone(self, peer: int) -> bool:
         """Whether the peer's host says that nobody listens where the peer listened before."""
@@ -200,9 +221,8 @@ def join(
                 f"rank {rank} would listen at {where}, which other hosts cannot reach: set HEMIOLA_IFNAME to its "
                 "interface, or MASTER_ADDR to an address of rank 0 that is not this host's loopback"
             )
-        listener = Listener(where, secret)
-        links = Links(group, rank, listener, secret)
-        heard = meeting.exchange("link", [listener.address, listener.port, endpoint.open_pipe()])
+        links = Links(endpoint, group, rank, where, secret)
+        heard = meeting.exchange("link", [links.address, links.port, endpoint.open_pipe()])
         links.learn((host, port) for host, port, _ in heard)
         for peer, (_, _, pipe) in enumerate(heard):
             if peer != rank and hosts[peer] == hosts[rank]:
