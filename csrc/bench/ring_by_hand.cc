@@ -94,7 +94,7 @@ class RingByHand {
         previous_(endpoint.bell((rank_ + num_ranks_ - 1) % num_ranks_)),
         sum_(kernels(ElementType::f32, Operator::sum)), chunk_(num_bytes / num_ranks_), tile_(message_bytes),
         spins_(spins), stream_(streams(endpoint, num_bytes)) {
-    slots_.set_measuring(spins == kSpins);
+    slots_.begin_run(num_bytes, true);
   }
 
   void run(std::byte* data) {
@@ -107,15 +107,15 @@ class RingByHand {
       publish(size);
       for (uint32_t k = 1; k + 1 < num_ranks_; ++k) {
         const std::byte* in = message();
-        sum_.reduce(slot(), in, chunk(k), size / sizeof(float), slots_.streams(size));
+        sum_.reduce(slot(), in, chunk(k), size / sizeof(float), slots_.streams());
         pass_on(size);
       }
       const std::byte* in = message();
-      sum_.reduce_both(chunk(num_ranks_ - 1), slot(), in, chunk(num_ranks_ - 1), size / sizeof(float), both(size));
+      sum_.reduce_both(chunk(num_ranks_ - 1), slot(), in, chunk(num_ranks_ - 1), size / sizeof(float), both());
       pass_on(size);
       for (uint32_t k = 0; k + 2 < num_ranks_; ++k) {
         in = message();
-        copy_both(chunk(k), slot(), in, size, both(size));
+        copy_both(chunk(k), slot(), in, size, both());
         pass_on(size);
       }
       in = message();
@@ -145,8 +145,8 @@ class RingByHand {
     receive_.release();
     previous_.ring();
   }
-  Stream both(size_t size) const {
-    const bool slot = slots_.streams(size);
+  Stream both() const {
+    const bool slot = slots_.streams();
     return stream_ && slot ? Stream::both : stream_ ? Stream::out : slot ? Stream::also : Stream::none;
   }
   void wait(uint32_t looks) const {

@@ -391,13 +391,34 @@ Failure Endpoint::find_missing(const std::vector<uint32_t>& awaited) const {
   return {};
 }
 
+Failure Endpoint::told_failure() const {
+  for (const auto& [key, link] : links_)
+    if (link->failure()) return link->failure();
+  return {};
+}
+
+Failure Endpoint::failure_before(const std::vector<Connection>& sends) {
+  if (!has_links()) return {};
+  pump();
+  if (Failure told = told_failure()) return told;
+  for (const Connection& connection : sends) {
+    const auto found = links_.find({connection.peer, connection.index});
+    if (found == links_.end() || found->second->state() == SocketLink::State::open) continue;
+    std::ostringstream text;
+    text << "rank " << connection.peer << " was lost: "
+         << (found->second->state() == SocketLink::State::farewell ? "it has closed its communicator"
+                                                                   : found->second->reason());
+    return {FailureKind::peer_lost, static_cast<int32_t>(connection.peer), text.str()};
+  }
+  return {};
+}
+
 Look Endpoint::look_around(const std::vector<uint32_t>& awaited) {
   own_board().heartbeat.store(now(), std::memory_order_relaxed);
   take_offered();
   answer_questions();
   if (has_failed()) return {failure(), {}};
-  for (const auto& [key, link] : links_)
-    if (link->failure()) return {link->failure(), {}};
+  if (Failure told = told_failure()) return {told, {}};
   if (const Failure mismatch = find_mismatch()) return {mismatch, {}};
   for (const uint32_t peer : awaited)
     if (const auto link = links_.find({peer, 0}); link != links_.end()) link->second->ask_status();

@@ -86,6 +86,10 @@ class Endpoint {
   void post_failure(const Failure& failure);
   // The same, and tells the ranks behind links; from the thread that pumps them. Returns the first failure.
   Failure fail(const Failure& failure);
+  // A failure that links have brought in.
+  Failure told_failure() const;
+  // Before a call: that, or that a peer behind a link to which the call sends is gone.
+  Failure failure_before(const std::vector<Connection>& sends);
   // Looks for what keeps this rank waiting for `awaited`. Where nothing is wrong, notes who is late.
   Look look_around(const std::vector<uint32_t>& awaited);
   // How long a rank that waits may show no sign of life before it is suspected.

@@ -56,6 +56,7 @@ class Run {
     const uint64_t chunks = std::max(part.num_chunks[0], part.num_chunks[1]);
     const uint64_t data = chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
     stream_ = data * endpoint.num_local_ranks() > cache_bytes();
+    slots.begin_run(data, workers == 1);
     for (size_t k = 0; k < part.blocks.size(); ++k) {
       const PartBlock& block = part.blocks[k];
       Progress& progress = progress_[k];
@@ -254,7 +255,7 @@ class Run {
   void act_on(const PartStep& step, const std::byte* source, std::byte* destination, const std::byte* in,
               std::byte* out, uint64_t length, uint64_t num_bytes) {
     const bool stream = stream_ && step.stream;
-    const bool stream_slot = slots_.streams(num_bytes);
+    const bool stream_slot = slots_.streams();
     const Stream both = stream && stream_slot ? Stream::both : stream ? Stream::out : stream_slot ? Stream::also : Stream::none;
     switch (step.opcode) {
       case Opcode::nop:
@@ -446,11 +447,6 @@ uint64_t cache_bytes() {
 
 Executor::Executor(Endpoint& endpoint) : endpoint_(endpoint) {}
 
-bool Executor::cores_suffice() const {
-  static const long num_cores = sysconf(_SC_NPROCESSORS_ONLN);
-  return endpoint_.num_local_ranks() <= static_cast<uint64_t>(num_cores);
-}
-
 Executor::~Executor() {
   if (endpoint_.is_forked()) pool_.release();  // its threads are the parent's
 }
@@ -467,10 +463,10 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
             endpoint_.is_forked() ? "this communicator belongs to the parent process; make a new one after the fork"
                                   : "this communicator is closed"};
   if (Failure failure = endpoint_.failure()) return endpoint_.fail(failure);
+  if (Failure failure = endpoint_.failure_before(part.sends)) return endpoint_.fail(failure);
   const uint64_t signature = endpoint_.begin_call(call.content, *call.description);
   const Geometry geometry(part, call, endpoint_.shape().slot_bytes);
   const auto workers = std::max(1u, std::min(workers_, static_cast<uint32_t>(part.blocks.size())));
-  slots_.set_measuring(workers == 1 && policy.spins > 0 && cores_suffice());
   Run run(endpoint_, slots_, policy, interrupted, part, call, signature, geometry, workers, trace);
 
   if (Geometry::has_lengths(call)) check_lengths(part, call);
@@ -502,6 +498,8 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   }
   endpoint_.end_call();
   if (run.failed()) return endpoint_.fail(endpoint_.failure());
+  // A rank that only sends has not waited for anybody: it hears now what it was told meanwhile.
+  if (const Failure told = endpoint_.told_failure()) return endpoint_.fail(told);
 
   if (geometry.rest() > 0) {
     const size_t stored = alias == 1 ? 0 : 1;  // where the output lies

@@ -66,8 +66,6 @@ class Executor {
               std::vector<TraceEvent>* trace);
 
  private:
-  bool cores_suffice() const;
-
   Endpoint& endpoint_;
   SlotWriting slots_;
   uint32_t workers_ = 1;

@@ -6,6 +6,7 @@
 // through the caches and timed.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,34 +17,45 @@ namespace hemiola::runtime {
 
 class SlotWriting {
  public:
-  // Only where every rank has a core of its own; otherwise a peer may have run on this very core.
-  void set_measuring(bool measuring) { measuring_ = measuring; }
+  // For a run in which a rank moves so many bytes; measured only where one thread writes.
+  void begin_run(uint64_t num_bytes, bool measuring) {
+    // What is smaller than a core's own cache is still there when its slot is written again.
+    is_large_ = num_bytes >= kLargeBytes;
+    measuring_ = measuring && is_large_;
+  }
 
-  bool streams(size_t num_bytes) const { return num_bytes < kLeastBytes || rate_ < kLeastRate; }
+  bool streams() const { return !is_large_ || cost_ > kMostCost; }
 
   // Copies a message, or a piece of one, into a slot.
   void copy_in(std::byte* slot, const std::byte* source, size_t num_bytes) {
     size_t done = 0;
-    if (measuring_ && num_bytes >= kLeastBytes && num_messages_++ % kPeriod < kSamples) {
+    if (measuring_ && num_bytes >= 2 * kSampleBytes && num_messages_++ % kPeriod < kSamples) {
       const int64_t begin = now();
       copy(slot, source, kSampleBytes, false);
-      learn(static_cast<double>(kSampleBytes) / static_cast<double>(now() - begin + 1));
+      learn(static_cast<double>(now() - begin) / kSampleBytes);
       done = kSampleBytes;
     }
-    copy(slot + done, source + done, num_bytes - done, streams(num_bytes));
+    copy(slot + done, source + done, num_bytes - done, streams());
   }
 
  private:
-  static constexpr size_t kLeastBytes = 128 << 10;  // a queue of smaller ones stays in the reader's caches
+  static constexpr uint64_t kLargeBytes = 1 << 20;
   static constexpr size_t kSampleBytes = 16 << 10;
-  static constexpr uint64_t kPeriod = 128, kSamples = 4;
-  static constexpr double kLeastRate = 5;  // GB/s
+  static constexpr uint64_t kPeriod = 96, kSamples = 3;
+  static constexpr double kMostCost = 0.2;  // nanoseconds per byte: 5 GB/s
 
-  void learn(double rate) { rate_ += (rate - rate_) / 4; }
+  // The median of a few neighbouring samples: one that was interrupted says nothing.
+  void learn(double cost) {
+    samples_[num_samples_++ % kSamples] = cost;
+    if (num_samples_ % kSamples != 0) return;
+    std::sort(samples_, samples_ + kSamples);
+    cost_ = samples_[kSamples / 2];
+  }
 
-  bool measuring_ = false;
-  uint64_t num_messages_ = 0;
-  double rate_ = 0;
+  bool is_large_ = false, measuring_ = false;
+  uint64_t num_messages_ = 0, num_samples_ = 0;
+  double samples_[kSamples] = {};
+  double cost_ = 1;  // of writing through the caches, in nanoseconds per byte
 };
 
 }  // namespace hemiola::runtime

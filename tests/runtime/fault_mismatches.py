@@ -24,20 +24,30 @@ Step = Callable[[Communicator], object]
 
 
 @dataclass(frozen=True, slots=True)
+class Mismatch:
+    """What the others call and what the odd rank calls; a barrier follows on all ranks."""
+
+    usual: list[Step]
+    odd: list[Step]
+    num_right: int = 0
+    """How many steps come before the one that differs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How the steps of a rank ended; what returned before was right."""
 
     error: str
     step: int
-    """Number of the step that raised; the last is a barrier."""
+    """Number of the step that raised; the last one is the barrier."""
     text: str
 
 
 def make_mismatches(seat: Seat) -> None:
     """Run mismatches by name, each in a communicator of its own, as long as the test asks for more."""
     while (name := seat.hear()) is not None:
-        usual, odd = MISMATCHES[name]
-        steps = odd if seat.rank == ODD_RANK else usual
+        mismatch = MISMATCHES[name]
+        steps = mismatch.odd if seat.rank == ODD_RANK else mismatch.usual
         with seat.communicator(timeout=TIMEOUT_SECONDS, name=name) as comm:
             seat.tell(_run([*steps, Communicator.barrier], comm))
 
@@ -83,49 +93,61 @@ def _exchange(comm: Communicator, sends: int, receives: int) -> None:
 
 _MEBI = 1 << 20
 
-MISMATCHES: dict[str, tuple[list[Step], list[Step]]] = {
-    "collective": ([_call("all_reduce")], [_call("all_gather")]),
-    "collective of the same form": ([_call("all_to_all")], [_call("reduce_scatter")]),
-    "size": ([_call("all_reduce")], [_call("all_reduce", 1001)]),
-    "size with another plan": ([_call("all_reduce", 16)], [_call("all_reduce", _MEBI)]),
-    "size that is larger": ([_call("all_gather", _MEBI)], [_call("all_gather", 16)]),
-    "size zero": ([_call("all_reduce")], [_call("all_reduce", 0)]),
-    "type": ([_call("all_reduce")], [_call("all_reduce", dtype="int32")]),
-    "type of the same bytes": ([_call("all_gather", 1000)], [_call("all_gather", 500, "float64")]),
-    "operator": ([_call("all_reduce")], [_call("all_reduce", op="max")]),
-    "place": ([_call("all_reduce")], [_call("all_reduce_apart")]),
-    "plan": (
+MISMATCHES: dict[str, Mismatch] = {
+    "collective": Mismatch([_call("all_reduce")], [_call("all_gather")]),
+    "collective of the same form": Mismatch([_call("all_to_all")], [_call("reduce_scatter")]),
+    "size": Mismatch([_call("all_reduce")], [_call("all_reduce", 1001)]),
+    "size with another plan": Mismatch([_call("all_reduce", 16)], [_call("all_reduce", _MEBI)]),
+    "size that is larger": Mismatch([_call("all_gather", _MEBI)], [_call("all_gather", 16)]),
+    "size zero": Mismatch([_call("all_reduce")], [_call("all_reduce", 0)]),
+    "type": Mismatch([_call("all_reduce")], [_call("all_reduce", dtype="int32")]),
+    "type of the same bytes": Mismatch([_call("all_gather", 1000)], [_call("all_gather", 500, "float64")]),
+    "operator": Mismatch([_call("all_reduce")], [_call("all_reduce", op="max")]),
+    "place": Mismatch([_call("all_reduce")], [_call("all_reduce_apart")]),
+    "plan": Mismatch(
         [partial(_run_plan, algorithm="allreduce_ring")],
         [partial(_run_plan, algorithm="allreduce_allpairs")],
     ),
-    "root of a broadcast": ([_call("broadcast", root=0)], [_call("broadcast", root=2)]),
-    "root of a large broadcast": ([_call("broadcast", _MEBI, root=0)], [_call("broadcast", _MEBI, root=2)]),
-    "root of a reduction": ([_call("reduce", root=0)], [_call("reduce", root=1)]),
-    "broadcast against a sum": ([_call("broadcast", root=0)], [_call("all_reduce")]),
-    "sum against a broadcast": ([_call("all_reduce")], [_call("broadcast", root=ODD_RANK)]),
-    "scatter against a gather": ([_call("scatter", root=0)], [_call("gather", root=0)]),
-    "two that both could end": ([_call("gather", root=ODD_RANK)], [_call("scatter", root=ODD_RANK)]),
-    "order": (
+    "root of a broadcast": Mismatch([_call("broadcast", root=0)], [_call("broadcast", root=2)]),
+    "root of a large broadcast": Mismatch(
+        [_call("broadcast", _MEBI, root=0)], [_call("broadcast", _MEBI, root=2)]
+    ),
+    "root of a reduction": Mismatch([_call("reduce", root=0)], [_call("reduce", root=1)]),
+    "broadcast against a sum": Mismatch([_call("broadcast", root=0)], [_call("all_reduce")]),
+    "sum against a broadcast": Mismatch([_call("all_reduce")], [_call("broadcast", root=ODD_RANK)]),
+    "scatter against a gather": Mismatch([_call("scatter", root=0)], [_call("gather", root=0)]),
+    "two that both could end": Mismatch([_call("gather", root=ODD_RANK)], [_call("scatter", root=ODD_RANK)]),
+    "order": Mismatch(
         [_call("all_reduce", 100), _call("all_gather", 200)],
         [_call("all_gather", 200), _call("all_reduce", 100)],
     ),
-    "order after right calls": (
+    "order after right calls": Mismatch(
         [*[_call("all_reduce")] * 20, _call("broadcast"), _call("all_reduce")],
         [*[_call("all_reduce")] * 20, _call("all_reduce"), _call("broadcast")],
+        num_right=20,
     ),
-    "one call more": ([_call("all_reduce")], [_call("all_reduce")] * 2),
-    "one call less": ([_call("all_reduce")] * 2, [_call("all_reduce")]),
-    "a call under way": (
+    "one call more": Mismatch([_call("all_reduce")], [_call("all_reduce")] * 2, num_right=1),
+    "one call less": Mismatch([_call("all_reduce")] * 2, [_call("all_reduce")], num_right=1),
+    "a call under way": Mismatch(
         [partial(_all_reduce_later, share=100)],
         [partial(_all_reduce_later, share=200)],
     ),
-    "lengths": (
+    "lengths": Mismatch(
         [partial(_exchange, sends=30, receives=30)],
         [partial(_exchange, sends=20, receives=30)],
     ),
-    "lengths of many messages": (
+    "lengths of many messages": Mismatch(
         [partial(_exchange, sends=100_000, receives=100_000)],
         [partial(_exchange, sends=300_000, receives=100_000)],
     ),
 }
-"""What the others call, and what the odd rank calls; a barrier follows on all ranks."""
+
+
+def disagree_on_a_message(seat: Seat, sent: int, expected: int) -> None:
+    """Rank 1 expects a message of another length than rank 0 sends; rank 0 sends again when rank 1 knows."""
+    with seat.communicator(timeout=TIMEOUT_SECONDS) as comm:
+        steps: list[Step] = [lambda comm: comm.recv(np.ones(expected), 0)]
+        if seat.rank == 0:
+            steps = [lambda comm: comm.send(np.ones(sent), 1), lambda comm: seat.hear()]
+            steps.append(steps[0])
+        seat.tell(_run(steps, comm))

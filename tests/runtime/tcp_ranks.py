@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import numpy as np
 
@@ -120,8 +121,8 @@ def squeeze_buffers(rank: int, store: Store, hosts: Sequence[int], lengths: Sequ
         squeezed[0] += 1
         return detach(sock)
 
-    socket.socket.detach = squeeze_and_detach  # type: ignore[method-assign]
-    check_collectives(rank, store, hosts, lengths)
+    with patch.object(socket.socket, "detach", squeeze_and_detach):
+        check_collectives(rank, store, hosts, lengths)
     return squeezed[0]
 
 

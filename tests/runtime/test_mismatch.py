@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from runtime.fault_crew import Crew
-from runtime.fault_mismatches import MISMATCHES, Outcome, make_mismatches
+from runtime.fault_mismatches import MISMATCHES, Outcome, disagree_on_a_message, make_mismatches
 
 LAYOUTS = {"shared memory": (0, 0, 0), "sockets": (0, 1, 2), "both": (0, 0, 1, 1)}
 
@@ -27,3 +27,15 @@ def test_all_ranks_raise(crew: Crew, name: str) -> None:
     for outcome in outcomes:
         print(outcome)
     assert [outcome.error for outcome in outcomes] == ["MismatchError"] * crew.num_ranks
+    num_right = MISMATCHES[name].num_right
+    assert all(num_right <= outcome.step <= num_right + 1 for outcome in outcomes)
+
+
+@pytest.mark.parametrize("hosts", [(0, 0), (0, 1)], ids=["shared memory", "sockets"])
+@pytest.mark.parametrize(("sent", "expected"), [(10, 20), (20, 10), (1_000_000, 10)])
+def test_messages_of_different_lengths(hosts: tuple[int, ...], sent: int, expected: int) -> None:
+    """The receiver raises, and after that the sender."""
+    with Crew(hosts, disagree_on_a_message, sent, expected) as crew:
+        assert crew.hear(1, Outcome).error == "MismatchError"
+        crew.tell(0, "again")
+        assert crew.hear(0, Outcome).error == "MismatchError"
