@@ -118,7 +118,8 @@ class Crew:
 
     def _end_all(self) -> None:
         for process in self._processes:
-            process.kill()
+            if process.is_alive():  # the number of one that has ended may be another's by now
+                process.kill()
         for process in self._processes:
             process.join()
             process.close()
