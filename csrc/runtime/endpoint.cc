@@ -429,7 +429,7 @@ Look Endpoint::look_around(const std::vector<uint32_t>& awaited) {
 std::pair<int32_t, std::string> Endpoint::suspect(const std::vector<uint32_t>& awaited) const {
   const auto evidence = [this](uint32_t peer) -> std::string {
     const View seen = view(peer);
-    if (!seen.known) return is_local(peer) ? "" : "it has not answered at all";
+    if (!seen.known) return "";
     if (seen.call > call_ || (seen.call == call_ && seen.presence == Presence::outside)) return "";
     if (seen.presence != Presence::outside)  // where it shows life it waits itself, maybe for whom we look for
       return seen.age > stale_ ? "it shows no sign of life in call " + std::to_string(seen.call) : "";
@@ -444,6 +444,12 @@ std::pair<int32_t, std::string> Endpoint::suspect(const std::vector<uint32_t>& a
     if (peer != rank_ && is_local(peer))
       if (const std::string words = evidence(peer); !words.empty()) return {static_cast<int32_t>(peer), words};
   return {-1, ""};
+}
+
+int32_t Endpoint::most_silent(const std::vector<uint32_t>& awaited) const {
+  for (const uint32_t peer : awaited)
+    if (!view(peer).known) return static_cast<int32_t>(peer);
+  return awaited.empty() ? static_cast<int32_t>(rank_) : static_cast<int32_t>(awaited[0]);
 }
 
 void Endpoint::leave() {

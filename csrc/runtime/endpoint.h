@@ -97,6 +97,9 @@ class Endpoint {
   // The rank for which everybody waits, as far as is known, and in words why.
   std::pair<int32_t, std::string> suspect(const std::vector<uint32_t>& awaited) const;
 
+  // Where there is no evidence: one that has never said anything, or the first.
+  int32_t most_silent(const std::vector<uint32_t>& awaited) const;
+
   void leave();
   void forget_after_fork();
   bool is_usable() const { return !left_ && !forked_; }

@@ -363,7 +363,7 @@ class Run {
     auto [late, why] = endpoint_.suspect(peers);
     if (late < 0) {
       if (waited < policy_.timeout_nanoseconds / 4 * 5) return;  // somebody else may know more
-      late = peers.empty() ? static_cast<int32_t>(endpoint_.rank()) : static_cast<int32_t>(peers[0]);
+      late = endpoint_.most_silent(peers);
       why = "nothing came from it";
     }
     std::ostringstream text;
@@ -498,8 +498,6 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   }
   endpoint_.end_call();
   if (run.failed()) return endpoint_.fail(endpoint_.failure());
-  // A rank that only sends has not waited for anybody: it hears now what it was told meanwhile.
-  if (const Failure told = endpoint_.told_failure()) return endpoint_.fail(told);
 
   if (geometry.rest() > 0) {
     const size_t stored = alias == 1 ? 0 : 1;  // where the output lies

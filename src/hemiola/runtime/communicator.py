@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from numpy import ndarray
 
 from hemiola import _core
 from hemiola.collectives import KINDS
@@ -127,8 +128,17 @@ class Communicator:
                 array = as_array(array)
                 call = self._call("allreduce", array, array, in_place=True, op=op)
                 self._in_place[array.dtype, array.nbytes, op] = call
-            if wait and self._queue.num_pending == 0:
-                self._engine.run(call, array, array)
+            if wait and not self._queue.num_pending:
+                # The shortest way for the most frequent call; every tenth of a microsecond counts here.
+                if type(array) is not ndarray:
+                    self._engine.run(call, array, array)
+                    return None
+                try:
+                    failure = call.run(array, array)
+                except (BufferError, ValueError) as error:
+                    self._engine.refuse(array, array, error)
+                if failure is not None:
+                    self._engine.fail(failure)
                 return None
             return self._engine.start(call, array, array, wait=wait)
         source, target = self._two(array, output)

@@ -74,7 +74,7 @@ class Engine:
             try:
                 failure = call.run(input, output)
             except (BufferError, ValueError) as error:
-                self._refuse(input, output, error)
+                self.refuse(input, output, error)
         else:
             source = address_of(input, writable=output is input)
             target = source if output is input else address_of(output, writable=True)
@@ -150,7 +150,8 @@ class Engine:
             raise VerificationError(f"plan {plan.name} is not run, because it is not right:\n{verdict}")
         self._judged.add(digest)
 
-    def _refuse(self, input: Array, output: Array, error: Exception) -> NoReturn:
+    def refuse(self, input: Array, output: Array, error: Exception) -> NoReturn:
+        """Raise what is wrong with the arrays of a call that the core did not take."""
         address_of(input, writable=False)
         address_of(output, writable=True)
         raise CollectiveError(str(error)) from None
