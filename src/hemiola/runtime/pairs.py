@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import replace
 
-from hemiola.errors import PeerLostError
+from hemiola.errors import ConnectError, PeerLostError
 from hemiola.runtime.arrays import Array, element_of
 from hemiola.runtime.call_queue import CallQueue
 from hemiola.runtime.calls import CallShape
@@ -131,6 +131,12 @@ class Direction:
                     peer, f"rank {peer} did not {what} within {self._whole.settings.timeout:g} s"
                 )
 
-        membership = join(self._environment, self._store, self._name, self._whole.settings, watch=watch)
+        try:
+            membership = join(self._environment, self._store, self._name, self._whole.settings, watch=watch)
+        except ConnectError:
+            for _ in range(10):  # a process that is ending loses its memory a little before its end is seen
+                watch()
+                time.sleep(0.02)
+            raise
         self._engine = Engine(membership, self._whole.settings)
         return self._engine
