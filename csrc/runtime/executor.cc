@@ -56,7 +56,7 @@ class Run {
     const uint64_t chunks = std::max(part.num_chunks[0], part.num_chunks[1]);
     const uint64_t data = chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
     stream_ = data * endpoint.num_local_ranks() > cache_bytes();
-    slots.begin_run(data, workers == 1);
+    slots.begin_run(data, workers == 1 && part.max_sends <= 2);
     for (size_t k = 0; k < part.blocks.size(); ++k) {
       const PartBlock& block = part.blocks[k];
       Progress& progress = progress_[k];

@@ -17,7 +17,7 @@ namespace hemiola::runtime {
 class Geometry {
  public:
   static constexpr uint64_t kSmallShareBytes = 16 * 1024;
-  static constexpr uint64_t kLeastMessageBytes = 16 * 1024, kQueuedBytes = 1024 * 1024;
+  static constexpr uint64_t kLeastMessageBytes = 16 * 1024, kQueuedBytes = 384 * 1024;
 
   Geometry(const Part& part, const CallShape& call, uint32_t slot_bytes)
       : element_bytes_(element_size(call.type)), share_(call.elements), block_chunks_(part.shape.block_chunks) {

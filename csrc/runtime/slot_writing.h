@@ -17,14 +17,13 @@ namespace hemiola::runtime {
 
 class SlotWriting {
  public:
-  // For a run in which a rank moves so many bytes; measured only where one thread writes.
+  // For a run in which a rank moves so many bytes. It pays to measure where one thread writes to few queues.
   void begin_run(uint64_t num_bytes, bool measuring) {
     // What is smaller than a core's own cache is still there when its slot is written again.
-    is_large_ = num_bytes >= kLargeBytes;
-    measuring_ = measuring && is_large_;
+    measuring_ = measuring && num_bytes >= kLargeBytes;
   }
 
-  bool streams() const { return !is_large_ || cost_ > kMostCost; }
+  bool streams() const { return !measuring_ || cost_ > kMostCost; }
 
   // Copies a message, or a piece of one, into a slot.
   void copy_in(std::byte* slot, const std::byte* source, size_t num_bytes) {
@@ -52,7 +51,7 @@ class SlotWriting {
     cost_ = samples_[kSamples / 2];
   }
 
-  bool is_large_ = false, measuring_ = false;
+  bool measuring_ = false;
   uint64_t num_messages_ = 0, num_samples_ = 0;
   double samples_[kSamples] = {};
   double cost_ = 1;  // of writing through the caches, in nanoseconds per byte
