@@ -395,8 +395,6 @@ void bind_runtime(nb::module_& module) {
            [](Member& self, uint32_t workers, uint32_t spins, double yield_seconds, double timeout_seconds,
               double crowd_seconds) {
              self.executor.set_workers(workers);
-             // Evidence of who is late must be there before the time is over.
-             self.endpoint.set_stale(static_cast<int64_t>(std::clamp(timeout_seconds / 2, 0.1, 1.0) * 1e9));
              self.executor.policy = {spins, static_cast<int64_t>(yield_seconds * 1e9),
                                      static_cast<int64_t>(timeout_seconds * 1e9),
                                      static_cast<int64_t>(crowd_seconds * 1e9)};

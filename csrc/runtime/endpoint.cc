@@ -92,7 +92,8 @@ void Endpoint::join_local(uint32_t peer, int fd, pid_t pid) {
 
 int Endpoint::open_pipe() {
   int ends[2];
-  if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "opening a pipe");
+  if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0)
+    throw std::system_error(errno, std::generic_category(), "opening a pipe");
   pipe_ = Descriptor(ends[0]);
   peers_[rank_].pipe = Descriptor(ends[1]);
   return ends[1];
@@ -169,6 +170,7 @@ uint64_t Endpoint::begin_call(uint64_t content, const std::string& description) 
     description_ = description;
     own_board().description.write(description);
   }
+  asked_since_.clear();
   Board& board = own_board();
   board.suspect.store(-1, std::memory_order_relaxed);
   board.signatures[call_ & 1].store(signature_, std::memory_order_release);
@@ -405,9 +407,10 @@ Failure Endpoint::failure_before(const std::vector<Connection>& sends) {
     const auto found = links_.find({connection.peer, connection.index});
     if (found == links_.end() || found->second->state() == SocketLink::State::open) continue;
     std::ostringstream text;
-    text << "rank " << connection.peer << " was lost: "
-         << (found->second->state() == SocketLink::State::farewell ? "it has closed its communicator"
-                                                                   : found->second->reason());
+    if (found->second->state() == SocketLink::State::farewell)
+      text << "rank " << connection.peer << " has closed its communicator, but the next call still needs it";
+    else
+      text << "rank " << connection.peer << " was lost: " << found->second->reason();
     return {FailureKind::peer_lost, static_cast<int32_t>(connection.peer), text.str()};
   }
   return {};
@@ -421,7 +424,10 @@ Look Endpoint::look_around(const std::vector<uint32_t>& awaited) {
   if (Failure told = told_failure()) return {told, {}};
   if (const Failure mismatch = find_mismatch()) return {mismatch, {}};
   for (const uint32_t peer : awaited)
-    if (const auto link = links_.find({peer, 0}); link != links_.end()) link->second->ask_status();
+    if (const auto link = links_.find({peer, 0}); link != links_.end()) {
+      link->second->ask_status();
+      asked_since_.try_emplace(peer, now());
+    }
   own_board().suspect.store(suspect(awaited).first, std::memory_order_relaxed);
   return {{}, find_missing(awaited)};
 }
@@ -429,7 +435,10 @@ Look Endpoint::look_around(const std::vector<uint32_t>& awaited) {
 std::pair<int32_t, std::string> Endpoint::suspect(const std::vector<uint32_t>& awaited) const {
   const auto evidence = [this](uint32_t peer) -> std::string {
     const View seen = view(peer);
-    if (!seen.known) return "";
+    if (!seen.known) {
+      const auto asked = asked_since_.find(peer);
+      return asked != asked_since_.end() && now() - asked->second > stale_ ? "it has not answered at all" : "";
+    }
     if (seen.call > call_ || (seen.call == call_ && seen.presence == Presence::outside)) return "";
     if (seen.presence != Presence::outside)  // where it shows life it waits itself, maybe for whom we look for
       return seen.age > stale_ ? "it shows no sign of life in call " + std::to_string(seen.call) : "";

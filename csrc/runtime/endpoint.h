@@ -151,6 +151,7 @@ class Endpoint {
   uint64_t call_ = 0, signature_ = 0;
   std::string description_;
   int64_t stale_ = 1'000'000'000;
+  std::map<uint32_t, int64_t> asked_since_;  // peers behind links that were asked in this call how they are, and since when
   bool told_links_ = false, left_ = false, forked_ = false;
 };
 

@@ -52,7 +52,8 @@ class Run {
       std::vector<TraceEvent>* trace)
       : endpoint_(endpoint), slots_(slots), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
         signature_(signature), geometry_(geometry), workers_(workers), trace_(trace),
-        kernels_(kernels(call.type, call.op)), num_tiles_(geometry.num_tiles()), progress_(part.blocks.size()), passes_(workers) {
+        kernels_(kernels(call.type, call.op)), num_tiles_(geometry.num_tiles()), progress_(part.blocks.size()),
+        passes_(workers) {
     const uint64_t chunks = std::max(part.num_chunks[0], part.num_chunks[1]);
     const uint64_t data = chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
     stream_ = data * endpoint.num_local_ranks() > cache_bytes();
@@ -84,71 +85,79 @@ class Run {
   // Steps the threadblocks of one worker until all have finished or the run has failed. The first worker also
   // moves the links and looks for what goes wrong, for all of them, and so stays to the end.
   void work(uint32_t worker) {
-    uint64_t looks = 0;
-    int64_t waiting_since = 0, looked_around = 0;
-    bool announced = false, crowded = false;
-    uint32_t bell = 0;
+    Waiting waiting;
     while (!failed_.load(std::memory_order_relaxed)) {
       bool moved = worker == 0 && endpoint_.has_links() && pump();
-      bool done = true;
-      for (size_t k = worker; k < progress_.size(); k += workers_) {
-        Progress& block = progress_[k];
-        if (block.is_done(num_tiles_)) continue;
-        Outcome outcome;
-        while ((outcome = advance(block)) == Outcome::moved) {
-          moved = true;
-          if (block.is_done(num_tiles_)) break;
-        }
-        if (outcome == Outcome::failed) break;
-        if (block.is_done(num_tiles_))
-          finish_block();
-        else
-          done = false;
-      }
-      passes_[worker].store(passes_[worker].load(std::memory_order_relaxed) + 1);
+      const bool done = pass_over_blocks(worker, moved);
       if (done && (worker != 0 || (num_unfinished_.load() == 0 && endpoint_.links_are_drained()))) break;
-      if (moved) {
-        if (announced) endpoint_.end_sleep();
-        announced = crowded = false;
-        looks = 0;
-        waiting_since = 0;
-        continue;
-      }
-      if (looks++ < policy_.spins) {
-        pause_briefly();
-        continue;
-      }
-      const int64_t time = now();
-      if (waiting_since == 0) waiting_since = looked_around = time;
-      if (endpoint_.has_failed()) {
-        failed_.store(true);
-      } else if (time - looked_around >= kLookAround) {
-        looked_around = time;
-        if (worker == 0) {
-          // What other workers do is progress, too.
-          const uint64_t steps_before = std::exchange(steps_seen_, num_finished_steps());
-          if (steps_seen_ != steps_before) waiting_since = time;
-          look_around(waiting_since, time);
-        }
-      } else if (!crowded && time - waiting_since < policy_.yield_nanoseconds) {
-        sched_yield();
-        crowded = now() - time > policy_.crowd_nanoseconds;
-      } else if (!announced) {
-        bell = endpoint_.announce_sleep();
-        announced = true;  // and look once more
-      } else {
-        endpoint_.sleep(bell, kLookAround, worker == 0);
-        endpoint_.end_sleep();
-        announced = false;
-      }
+      if (moved)
+        end_waiting(waiting);
+      else
+        wait(worker, waiting);
     }
-    if (announced) endpoint_.end_sleep();
+    end_waiting(waiting);
     passes_[worker].store(kWorkerIsDone);
   }
 
   bool failed() const { return failed_.load(); }
 
  private:
+  // How a worker waits: it looks with pauses, then with yields, then sleeps, and looks around now and then.
+  struct Waiting {
+    uint64_t looks = 0;
+    int64_t since = 0, looked_around = 0;
+    bool announced = false, crowded = false;
+    uint32_t bell = 0;
+  };
+
+  // Takes every step of a worker's threadblocks that can be taken now; whether all of them have finished.
+  bool pass_over_blocks(uint32_t worker, bool& moved) {
+    bool done = true;
+    for (size_t k = worker; k < progress_.size(); k += workers_) {
+      Progress& block = progress_[k];
+      if (block.is_done(num_tiles_)) continue;
+      Outcome outcome = Outcome::moved;
+      while (!block.is_done(num_tiles_) && (outcome = advance(block)) == Outcome::moved) moved = true;
+      if (outcome == Outcome::failed) return false;
+      if (block.is_done(num_tiles_))
+        finish_block();
+      else
+        done = false;
+    }
+    passes_[worker].store(passes_[worker].load(std::memory_order_relaxed) + 1);
+    return done;
+  }
+
+  void end_waiting(Waiting& waiting) {
+    if (waiting.announced) endpoint_.end_sleep();
+    waiting = {};
+  }
+
+  void wait(uint32_t worker, Waiting& waiting) {
+    if (waiting.looks++ < policy_.spins) {
+      pause_briefly();
+      return;
+    }
+    const int64_t time = now();
+    if (waiting.since == 0) waiting.since = waiting.looked_around = time;
+    if (endpoint_.has_failed()) {
+      failed_.store(true);
+    } else if (time - waiting.looked_around >= kLookAround) {
+      waiting.looked_around = time;
+      if (worker == 0) look_around(waiting, time);
+    } else if (!waiting.crowded && time - waiting.since < policy_.yield_nanoseconds) {
+      sched_yield();
+      waiting.crowded = now() - time > policy_.crowd_nanoseconds;
+    } else if (!waiting.announced) {
+      waiting.bell = endpoint_.announce_sleep();
+      waiting.announced = true;  // and look once more
+    } else {
+      endpoint_.sleep(waiting.bell, kLookAround, worker == 0);
+      endpoint_.end_sleep();
+      waiting.announced = false;
+    }
+  }
+
   bool pump() {
     const bool moved = endpoint_.pump();
     if (moved && workers_ > 1) endpoint_.bell(endpoint_.rank()).ring();
@@ -223,7 +232,8 @@ class Run {
     const bool by_source = traits(step.opcode).reads_source;
     const uint32_t buffer = by_source ? step.src_buffer : step.dst_buffer;
     const uint64_t index = by_source ? step.src_index : step.dst_index;
-    if (!Geometry::has_lengths(call_)) return geometry_.length(buffer, index, tile) * step.count * geometry_.element_bytes();
+    if (!Geometry::has_lengths(call_))
+      return geometry_.length(buffer, index, tile) * step.count * geometry_.element_bytes();
     uint64_t elements = 0;
     for (uint32_t k = 0; k < step.count; ++k) elements += geometry_.length(buffer, index + k, tile);
     return elements * geometry_.element_bytes();
@@ -256,7 +266,10 @@ class Run {
               std::byte* out, uint64_t length, uint64_t num_bytes) {
     const bool stream = stream_ && step.stream;
     const bool stream_slot = slots_.streams();
-    const Stream both = stream && stream_slot ? Stream::both : stream ? Stream::out : stream_slot ? Stream::also : Stream::none;
+    const Stream both = stream && stream_slot ? Stream::both
+                        : stream              ? Stream::out
+                        : stream_slot         ? Stream::also
+                                              : Stream::none;
     switch (step.opcode) {
       case Opcode::nop:
         break;
@@ -327,7 +340,10 @@ class Run {
     return peers;
   }
 
-  void look_around(int64_t since, int64_t time) {
+  void look_around(Waiting& waiting, int64_t time) {
+    // What other workers do is progress, too.
+    const uint64_t steps_before = std::exchange(steps_seen_, num_finished_steps());
+    if (steps_seen_ != steps_before) waiting.since = time;
     const std::vector<uint32_t> peers = awaited();
     const Look look = endpoint_.look_around(peers);
     if (look.certain) {
@@ -336,8 +352,8 @@ class Run {
       fail(look.maybe);
     } else if (interrupted_ && interrupted_()) {
       fail({FailureKind::interrupted, static_cast<int32_t>(endpoint_.rank()), "it was interrupted"});
-    } else if (!look.maybe && time - since > policy_.timeout_nanoseconds) {
-      time_out(peers, time - since);
+    } else if (!look.maybe && time - waiting.since > policy_.timeout_nanoseconds) {
+      time_out(peers, time - waiting.since);
     }
   }
 
@@ -464,6 +480,8 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
                                   : "this communicator is closed"};
   if (Failure failure = endpoint_.failure()) return endpoint_.fail(failure);
   if (Failure failure = endpoint_.failure_before(part.sends)) return endpoint_.fail(failure);
+  // Evidence of who is late must be there well before the time is over.
+  endpoint_.set_stale(std::clamp<int64_t>(policy.timeout_nanoseconds / 2, 100'000'000, 1'000'000'000));
   const uint64_t signature = endpoint_.begin_call(call.content, *call.description);
   const Geometry geometry(part, call, endpoint_.shape().slot_bytes);
   const auto workers = std::max(1u, std::min(workers_, static_cast<uint32_t>(part.blocks.size())));

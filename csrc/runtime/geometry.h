@@ -21,7 +21,8 @@ class Geometry {
 
   Geometry(const Part& part, const CallShape& call, uint32_t slot_bytes)
       : element_bytes_(element_size(call.type)), share_(call.elements), block_chunks_(part.shape.block_chunks) {
-    const uint64_t limit = call.message_bytes == 0 ? chosen_message(part, slot_bytes) : std::min(call.message_bytes, slot_bytes);
+    const uint64_t limit =
+        call.message_bytes == 0 ? chosen_message(part, slot_bytes) : std::min(call.message_bytes, slot_bytes);
     tile_ = std::max<uint64_t>(limit / part.max_count / element_bytes_, 1);
     if (const uint64_t line = kLine / element_bytes_; tile_ > line) tile_ -= tile_ % line;
     ENFORCE(tile_ * part.max_count * element_bytes_ <= slot_bytes, "a message of ", part.max_count,
@@ -96,8 +97,8 @@ class Geometry {
   }
 
  private:
-  // Messages as large as slots, except where a rank sends over so many connections that the queues of a host would
-  // not stay in its memory's better places. The same on all ranks.
+  // Messages as large as slots, and smaller ones where a rank sends over many connections, so that what lies in all
+  // queues together stays small. The same on all ranks.
   static uint64_t chosen_message(const Part& part, uint64_t slot_bytes) {
     return std::min(slot_bytes, std::max(kLeastMessageBytes, kQueuedBytes / part.max_sends / kLine * kLine));
   }

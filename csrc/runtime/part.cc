@@ -107,7 +107,8 @@ Part take_part(const PlanTables& plan, const PartShape& shape) {
   const size_t last_block = end(plan.ranks, shape.rank, &Rank::first_threadblock, plan.threadblocks.size());
 
   for (const Step& step : plan.steps)  // of every rank, because all must cut their tiles alike
-    if (traits(step.opcode).sends || traits(step.opcode).receives) part.max_count = std::max(part.max_count, step.count);
+    if (traits(step.opcode).sends || traits(step.opcode).receives)
+      part.max_count = std::max(part.max_count, step.count);
 
   std::vector<uint32_t> num_senders(plan.ranks.size());
   for (const Threadblock& block : plan.threadblocks)
