@@ -479,11 +479,13 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
             endpoint_.is_forked() ? "this communicator belongs to the parent process; make a new one after the fork"
                                   : "this communicator is closed"};
   if (Failure failure = endpoint_.failure()) return endpoint_.fail(failure);
-  if (Failure failure = endpoint_.failure_before(part.sends)) return endpoint_.fail(failure);
   // Evidence of who is late must be there well before the time is over.
   endpoint_.set_stale(std::clamp<int64_t>(policy.timeout_nanoseconds / 2, 100'000'000, 1'000'000'000));
-  const uint64_t signature = endpoint_.begin_call(call.content, *call.description);
   const Geometry geometry(part, call, endpoint_.shape().slot_bytes);
+  // Without any data nothing is sent, and a peer that has left does not matter.
+  if (geometry.num_tiles() > 0)
+    if (Failure failure = endpoint_.failure_before(part.sends)) return endpoint_.fail(failure);
+  const uint64_t signature = endpoint_.begin_call(call.content, *call.description);
   const auto workers = std::max(1u, std::min(workers_, static_cast<uint32_t>(part.blocks.size())));
   Run run(endpoint_, slots_, policy, interrupted, part, call, signature, geometry, workers, trace);
 
