@@ -352,8 +352,11 @@ class Run {
       fail(look.maybe);
     } else if (interrupted_ && interrupted_()) {
       fail({FailureKind::interrupted, static_cast<int32_t>(endpoint_.rank()), "it was interrupted"});
-    } else if (!look.maybe && time - waiting.since > policy_.timeout_nanoseconds) {
-      time_out(peers, time - waiting.since);
+    } else if (time - waiting.since > policy_.timeout_nanoseconds) {
+      if (look.maybe)
+        fail(look.maybe);
+      else
+        time_out(peers, time - waiting.since);
     }
   }
 
