@@ -26,8 +26,8 @@ from hemiola.runtime.calls import CallShape, Shares
 from hemiola.runtime.engine import Engine
 from hemiola.runtime.environment import read_environment
 from hemiola.runtime.handle import Handle
+from hemiola.runtime.join import join
 from hemiola.runtime.meeting_place import meeting_place
-from hemiola.runtime.membership import join
 from hemiola.runtime.numbers import NUMBERS
 from hemiola.runtime.pairs import Pairs
 from hemiola.runtime.plan_source import (

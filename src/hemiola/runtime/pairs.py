@@ -17,7 +17,7 @@ from hemiola.runtime.calls import CallShape
 from hemiola.runtime.engine import Engine
 from hemiola.runtime.environment import Environment
 from hemiola.runtime.handle import Handle
-from hemiola.runtime.membership import join
+from hemiola.runtime.join import join
 from hemiola.runtime.numbers import NUMBERS
 from hemiola.runtime.plan_source import PlanRequest, PlanSource
 from hemiola.runtime.store import Store

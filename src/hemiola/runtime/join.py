@@ -1,0 +1,125 @@
+"""``join``: a rank finds its peers through a store, shares memory with those on its host, and learns where others listen."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hemiola import _core
+from hemiola.errors import ConnectError
+from hemiola.runtime.environment import Environment
+from hemiola.runtime.host import boot_id, host_id
+from hemiola.runtime.interfaces import choose_address, is_loopback
+from hemiola.runtime.meeting import Meeting, Watch
+from hemiola.runtime.membership import Membership
+from hemiola.runtime.peer_links import PeerLinks
+from hemiola.runtime.secret import job_secret
+from hemiola.runtime.settings import Settings
+from hemiola.runtime.store import PrefixedStore, Store
+
+Table = list[dict[str, Any]]
+"""What every rank tells of itself, by rank."""
+
+
+def join(
+    environment: Environment, store: Store, name: str, settings: Settings, *, watch: Watch | None = None
+) -> Membership:
+    """Meet the other ranks of group ``name`` in the store; returns when all of them are there.
+
+    Without a ``watch`` the store's own timeout is the limit.
+    """
+    rank, size = environment.rank, environment.world_size
+    group = f"{name}/{store.add(f'{name}/made/{rank}', 1)}"
+    store = PrefixedStore(store, f"{group}/")
+    meeting = Meeting(store, rank, size, watch)
+    endpoint = _core.Endpoint(rank, size, settings.slots, settings.slot_bytes)
+    table = meeting.exchange("host", _about_this_rank(endpoint, settings))
+    _check_agreement(table, rank)
+    numbers: dict[str, int] = {}
+    hosts = tuple(numbers.setdefault(entry["host"], len(numbers)) for entry in table)
+    neighbours = [peer for peer in range(size) if hosts[peer] == hosts[rank] and peer != rank]
+    for peer in neighbours:
+        pid = table[peer]["pid"]
+        descriptor = _descriptor_of(peer, pid, table[peer]["segment"], os.O_RDWR)
+        endpoint.join_local(peer, descriptor, 0 if pid == os.getpid() else pid)
+    links = None
+    if len(numbers) > 1:
+        address = _own_address(environment, table)
+        links = PeerLinks(endpoint, group, rank, address, job_secret(environment, store))
+        _exchange_addresses(meeting, endpoint, links, neighbours, table)
+    meeting.exchange("joined", True)
+    if settings.pin:
+        _pin(place=sum(peer < rank for peer in neighbours))
+    _configure(endpoint, settings, len(neighbours) + 1, has_links=links is not None)
+    return Membership(endpoint, name, rank, hosts, links, store)
+
+
+def _about_this_rank(endpoint: _core.Endpoint, settings: Settings) -> dict[str, Any]:
+    return {
+        "host": host_id(),
+        "boot": boot_id(),
+        "pid": os.getpid(),
+        "segment": endpoint.segment,
+        "agreed": [settings.slots, settings.slot_bytes],
+    }
+
+
+def _check_agreement(table: Table, rank: int) -> None:
+    agreed = table[rank]["agreed"]
+    for peer, entry in enumerate(table):
+        if entry["agreed"] != agreed:
+            raise ConnectError(
+                f"rank {peer} has HEMIOLA_SLOTS and HEMIOLA_SLOT_BYTES {entry['agreed']}, rank {rank} has {agreed}; "
+                "give every rank the same"
+            )
+
+
+def _own_address(environment: Environment, table: Table) -> str:
+    """Where this rank listens: an address that the other hosts can reach."""
+    where = choose_address(environment.interfaces, environment.local_rank, environment.master_addr)
+    if is_loopback(where) and any(entry["boot"] != boot_id() for entry in table):
+        raise ConnectError(
+            f"rank {environment.rank} would listen at {where}, which other hosts cannot reach: set HEMIOLA_IFNAME to "
+            "its interface, or MASTER_ADDR to an address of rank 0 that is not this host's loopback"
+        )
+    return where
+
+
+def _exchange_addresses(
+    meeting: Meeting, endpoint: _core.Endpoint, links: PeerLinks, neighbours: list[int], table: Table
+) -> None:
+    """Learn where every rank listens, and how to wake those of this host while they poll their links."""
+    heard = meeting.exchange("link", [links.address, links.port, endpoint.open_pipe()])
+    links.learn((host, port) for host, port, _ in heard)
+    for peer in neighbours:
+        pipe = _descriptor_of(peer, table[peer]["pid"], heard[peer][2], os.O_WRONLY | os.O_NONBLOCK)
+        endpoint.join_pipe(peer, pipe)
+
+
+def _pin(place: int) -> None:
+    """Bind this rank to one of the host's cores, by its place among the ranks of the host."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[place % len(cores)]})
+
+
+def _configure(endpoint: _core.Endpoint, settings: Settings, num_local: int, *, has_links: bool) -> None:
+    endpoint.configure(
+        settings.num_workers(num_local),
+        settings.num_spins(num_local, has_links=has_links),
+        settings.yield_seconds,
+        settings.timeout,
+        settings.crowd_seconds(num_local),
+    )
+
+
+def _descriptor_of(peer: int, pid: int, number: int, flags: int) -> int:
+    """A descriptor of a peer on this host, opened for this process."""
+    if pid == os.getpid():
+        return os.dup(number)
+    try:
+        return os.open(f"/proc/{pid}/fd/{number}", flags | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConnectError(
+            f"rank {peer} is on this host as process {pid}, but its memory cannot be opened ({error.strerror}); "
+            "has it ended, or is it another user's? HEMIOLA_HOST_ID tells hosts apart by hand"
+        ) from error
