@@ -24,6 +24,8 @@ namespace hemiola::runtime {
 
 namespace {
 
+constexpr int64_t kTellingTime = 100'000'000;  // to hand a failure to the sockets
+
 long futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const timespec* timeout) {
   return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), operation, value, timeout, nullptr, 0);
 }
@@ -114,8 +116,22 @@ void Endpoint::join_socket(uint32_t peer, uint32_t index, int fd) {
 void Endpoint::offer_socket(uint32_t peer, uint32_t index, int fd) {
   Descriptor socket(fd);
   const std::lock_guard lock(offering_);
-  if (peer < num_ranks_ && peer != rank_ && index < kMaxConnections && !left_ && !forked_)
+  if (peer >= num_ranks_ || peer == rank_ || index >= kMaxConnections || left_ || forked_) return;
+  if (has_failed())
+    tell_late_comer(socket.release());
+  else
     offered_.push_back({peer, index, std::move(socket)});
+}
+
+// Nobody looks at the offers of a group that is over: who comes now hears at once why.
+void Endpoint::tell_late_comer(int fd) {
+  auto link = std::make_unique<SocketLink>(fd, shape_);
+  link->tell_failure(as_told(failure()));
+  for (const int64_t end = now() + kTellingTime; !link->is_drained() && !link->has_ended() && now() < end;) {
+    link->pump();
+    sched_yield();
+  }
+  retired_links_.push_back(std::move(link));
 }
 
 void Endpoint::take_offered() {
@@ -282,7 +298,7 @@ void Endpoint::post_failure(const Failure& failure) {
 Failure Endpoint::as_told(const Failure& failure) const {
   if (failure.kind != FailureKind::interrupted && failure.kind != FailureKind::internal) return failure;
   std::ostringstream text;
-  text << "rank " << rank_ << " gave up call " << call_ << ": " << failure.text;
+  text << "rank " << rank_ << " gave up call " << own_board().call.load() << ": " << failure.text;
   return {FailureKind::peer_lost, static_cast<int32_t>(rank_), text.str()};
 }
 
@@ -292,7 +308,7 @@ Failure Endpoint::fail(const Failure& failure) {
   if (std::exchange(told_links_, true)) return first;
   take_offered();
   for (auto& [key, link] : links_) link->tell_failure(as_told(first));
-  for (const int64_t end = now() + 100'000'000; !links_are_drained() && now() < end;) {
+  for (const int64_t end = now() + kTellingTime; !links_are_drained() && now() < end;) {
     pump();
     sched_yield();
   }

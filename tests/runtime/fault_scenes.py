@@ -163,10 +163,11 @@ def fork_once(seat: Seat, forker: int, workers: int) -> None:
         seat.tell(failure_of(error))
 
 
-def wait_for_others(seat: Seat, others: frozenset[int]) -> None:
+def wait_for_others(seat: Seat, others: frozenset[int], have_met: bool) -> None:
     """Some ranks come late to a call; who is interrupted meanwhile says so and stays."""
     comm = seat.communicator(timeout=TIMEOUT_SECONDS)
-    perform(comm, ALL_REDUCE)
+    if have_met:
+        perform(comm, ALL_REDUCE)
     seat.tell(Ready())
     if seat.rank in others:
         seat.hear()

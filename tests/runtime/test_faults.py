@@ -119,11 +119,17 @@ def test_two_that_die_at_once(hosts: tuple[int, ...]) -> None:
 
 
 @layouts
-@pytest.mark.parametrize("victim", [0, 1])
-def test_an_interrupt_ends_the_wait(hosts: tuple[int, ...], victim: int) -> None:
-    """Ctrl-C is a KeyboardInterrupt where it was pressed, and the loss of that rank to all others, now or later."""
-    late = frozenset({len(hosts) - 1})
-    with Crew(hosts, wait_for_others, late) as crew:
+@pytest.mark.parametrize(
+    ("have_met", "victim", "last"), [(True, 0, -1), (True, 1, -1), (False, 1, 0), (False, -1, 0)]
+)
+def test_an_interrupt_ends_the_wait(hosts: tuple[int, ...], have_met: bool, victim: int, last: int) -> None:
+    """Ctrl-C is a KeyboardInterrupt where it was pressed, and the loss of that rank to all others, now or later.
+
+    Also where the ranks have not met before: the higher ranks wait for a link then, which the lowest makes.
+    """
+    victim, last = victim % len(hosts), last % len(hosts)
+    late = frozenset({last})
+    with Crew(hosts, wait_for_others, late, have_met) as crew:
         for rank in range(crew.num_ranks):
             crew.hear(rank, Ready)
         time.sleep(0.2)

@@ -16,7 +16,7 @@ from hemiola.runtime.call_queue import CallQueue
 from hemiola.runtime.calls import CallShape, make_call, take_part
 from hemiola.runtime.handle import Handle
 from hemiola.runtime.judge import judge
-from hemiola.runtime.membership import MISMATCH, PEER_LOST, Membership
+from hemiola.runtime.membership import INTERRUPTED, MISMATCH, PEER_LOST, Membership
 from hemiola.runtime.settings import Settings
 
 TRACE = np.dtype(
@@ -51,7 +51,11 @@ class Engine:
         if part is None:
             part = take_part(plan, self.membership.rank)
             self._parts[digest] = part
-        self._reach(part)
+        try:
+            self._reach(part)
+        except KeyboardInterrupt:
+            self._tell_of_interrupt()
+            raise
         return make_call(
             self.membership.endpoint, part, plan, digest, self.membership.rank, shape, self.settings
         )
@@ -131,6 +135,12 @@ class Engine:
                     self.fail(endpoint.fail(PEER_LOST, late, words))
             self.membership.note_waiting(peer, begin=False)
         endpoint.set_linking(-1)
+
+    def _tell_of_interrupt(self) -> None:
+        """The others would wait for links that this rank no longer makes."""
+        self.membership.note_failure(
+            self.membership.endpoint.fail(INTERRUPTED, self.membership.rank, "it was interrupted")
+        )
 
     def check_peer(self, peer: int) -> None:
         """Raise what is known to be wrong with the group, or with a peer that is waited for outside a call."""

@@ -17,7 +17,7 @@ from hemiola.runtime.peer_links import PeerLinks
 from hemiola.runtime.store import Store
 
 STORE_SECONDS = 0.5
-PEER_LOST, MISMATCH = TOLD_KINDS = 1, 2
+PEER_LOST, MISMATCH, INTERRUPTED = 1, 2, 3
 """What a failure can be, as the core counts."""
 Answer = TypeVar("Answer")
 
@@ -52,7 +52,7 @@ class Membership:
     def note_failure(self, failure: _core.RunFailure) -> None:
         """Tell ranks on other hosts that have no link yet."""
         kind, _, text = failure
-        if kind not in TOLD_KINDS:  # what went wrong in this rank alone is its loss to others
+        if kind not in (PEER_LOST, MISMATCH):  # what went wrong in this rank alone is its loss to others
             failure = (PEER_LOST, self.rank, f"rank {self.rank} gave up: {text}")
         if self.links is not None and not self.endpoint.is_forked:
             _bounded(partial(self._note_failure, failure))
