@@ -13,6 +13,10 @@ class UnitError(HemiolaError):
     """A size, a time or a bandwidth that cannot be read."""
 
 
+class TopologyError(HemiolaError):
+    """A description of a machine that contradicts itself or cannot be read."""
+
+
 class CollectiveError(HemiolaError):
     """A collective whose parameters contradict each other."""
 

@@ -1,0 +1,1 @@
+"""Parse: one file for each format that describes a system."""

@@ -1,0 +1,110 @@
+"""Fields: reading what YAML holds, key by key, with errors that name the key, what it takes and an example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from hemiola.errors import TopologyError, UnitError
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A mapping of a document, and where it stands there."""
+
+    where: str
+    """``levels[0].link``, or the document's own name at its top."""
+    values: Mapping[str, Any]
+
+    @staticmethod
+    def of(where: str, value: object, example: str) -> Fields:
+        """A value that must be a mapping with texts as keys."""
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            raise TopologyError(f"{where}: expected keys and values such as {example}, found {shown(value)}")
+        return Fields(where, value)
+
+    def only(self, *known: str) -> Fields:
+        """Refuse keys that nobody reads: they are mostly spelt wrongly."""
+        for key in self.values:
+            if key not in known:
+                near = get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+                raise TopologyError(f"{self.where}: there is no key {shown(key)}; {hint}")
+        return self
+
+    def read(self, key: str, reader: Callable[[object], Value], default: Value | None = None) -> Value:
+        """The value of a key as ``reader`` takes it; a key without a default must be there."""
+        if self.values.get(key) is None:
+            if default is None:
+                raise TopologyError(f"{self.where}: the key {key} is missing")
+            return default
+        try:
+            return reader(self.values[key])
+        except UnitError as error:
+            raise TopologyError(f"{self.place(key)}: {error}") from None
+
+    def whole(self, key: str, least: int, most: int, default: int | None = None) -> int:
+        """A whole number within limits."""
+
+        def reader(value: object) -> int:
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+                raise UnitError(
+                    f"expected a whole number from {least} to {most}, such as {max(least, 2)}, found {shown(value)}"
+                )
+            return value
+
+        return self.read(key, reader, default)
+
+    def text(self, key: str, example: str, default: str | None = None) -> str:
+        """A short text."""
+
+        def reader(value: object) -> str:
+            value = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+            if not isinstance(value, str) or not value.strip() or len(value) > 200 or not value.isprintable():
+                raise UnitError(
+                    f"expected a text of up to 200 characters such as {example}, found {shown(value)}"
+                )
+            return value
+
+        return self.read(key, reader, default)
+
+    def flag(self, key: str) -> bool:
+        """True or false; false where the key is not there."""
+
+        def reader(value: object) -> bool:
+            if not isinstance(value, bool):
+                raise UnitError(f"expected true or false, found {shown(value)}")
+            return value
+
+        return self.read(key, reader, False)
+
+    def part(self, key: str, example: str) -> Fields:
+        """A mapping inside; an empty one where the key is not there."""
+        value = self.values.get(key)
+        return Fields.of(self.place(key), {} if value is None else value, example)
+
+    def items(self, key: str, example: str) -> Iterable[tuple[str, object]]:
+        """The items of a list, each with its place; none where the key is not there."""
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, list):
+            raise TopologyError(f"{self.place(key)}: expected a list such as {example}, found {shown(value)}")
+        return [(f"{self.place(key)}[{number}]", item) for number, item in enumerate(value or [])]
+
+    def place(self, key: str) -> str:
+        """Where a key's value stands."""
+        return f"{self.where}.{key}" if self.where else key
+
+
+def shown(value: object) -> str:
+    """What was found, on one line and not long."""
+    if isinstance(value, dict | list | tuple | set):
+        return f"a {'list' if isinstance(value, list) else type(value).__name__} of {len(value)}"
+    try:
+        text = repr(value)
+    except ValueError:  # an int with more digits than Python prints
+        return "a number too large to print"
+    return text if len(text) <= 48 else f"{text[:45]}..."

@@ -1,0 +1,43 @@
+"""The shapes of networks that ``hemiola lab`` can build, shipped as YAML files beside this one."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+
+from hemiola.errors import TopologyError
+from hemiola.topology.parse.yaml_system import read_system
+from hemiola.topology.system import System
+
+FOLDER = files("hemiola.topology") / "shapes"
+
+
+def shape_names() -> list[str]:
+    """The shapes that are shipped."""
+    return sorted(
+        entry.name.removesuffix(".yaml") for entry in FOLDER.iterdir() if entry.name.endswith(".yaml")
+    )
+
+
+def load_shape(name: str) -> System:
+    """A shipped shape by its name, or a system in a YAML file."""
+    names = shape_names()
+    if name in names:
+        return read_system((FOLDER / f"{name}.yaml").read_text("utf-8"), name)
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml"):
+        near = get_close_matches(name, names, n=1)
+        hint = (
+            f"did you mean {near[0]}?"
+            if near
+            else f"shipped are {', '.join(names)}, and a YAML file does as well"
+        )
+        raise TopologyError(f"there is no shape {name!r}; {hint}")
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TopologyError(
+            f"{name}: it cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None
+    return read_system(text, path.name)

@@ -1,0 +1,220 @@
+"""System: a machine as levels of units, the links that join them, and what its devices do to bytes.
+
+A system is a tree. The units of a level lie inside a unit of the level outside it, and hang with their links on a
+*fabric* there: a switch, several switches (rails), or a mesh of direct links. The innermost units are the devices;
+rank ``r`` runs on the ``r``-th device that is there.
+
+A unit is named by its path: one number for each level from the outermost to its own, so ``(1, 0)`` is host 0 of
+rack 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Literal
+
+from hemiola.errors import TopologyError
+
+Path = tuple[int, ...]
+"""A unit: its number at every level from the outermost to its own."""
+
+HOST_NAMES = ("host", "node", "server", "machine")
+"""How a level may be called whose units are hosts, where the system does not say which one it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How a unit hangs on the fabric around it: ``num`` equal links, each full duplex."""
+
+    bandwidth_out: float
+    """Bytes per second of each link, from the unit."""
+    bandwidth_in: float
+    """The same, to the unit."""
+    latency: float = 0.0
+    """Seconds from one end to the other."""
+    num: int = 1
+
+    def scaled(self, factor: float) -> Link:
+        """The same with other bandwidths."""
+        return Link(self.bandwidth_out * factor, self.bandwidth_in * factor, self.latency, self.num)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A direct link of a mesh between two of the units that it joins, each way."""
+
+    first: int
+    second: int
+    bandwidth: float
+    """Bytes per second, each way."""
+    latency: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """What joins the units of a level inside one unit of the level outside."""
+
+    kind: Literal["switch", "rails", "mesh"] = "switch"
+    """One switch for all links; a switch for the k-th links of all units, for every k; or direct links."""
+    bandwidth: float = math.inf
+    """What all transfers through the fabric together may take, where it is less than its links."""
+    reduces: bool = False
+    """Whether the switch adds up what passes through it."""
+    multicasts: bool = False
+    """Whether the switch sends one message to many."""
+    edges: tuple[Edge, ...] = ()
+    """Of a mesh."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Units of one kind."""
+
+    name: str
+    count: int
+    """How many lie in a unit of the level outside."""
+    link: Link | None
+    """Of every unit; None in a mesh."""
+    fabric: Fabric = Fabric()
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """How fast bytes are added and copied; results per second."""
+
+    add_bandwidth: float = math.inf
+    """Of one device."""
+    copy_bandwidth: float = math.inf
+    host_add_bandwidth: float = math.inf
+    """Of all devices of a host together, where they share cores or memory."""
+    host_copy_bandwidth: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """One way of a runtime to move messages, as few numbers."""
+
+    efficiency: float = 1.0
+    """The part of a link's bandwidth that data gets."""
+    step_seconds: float = 0.0
+    """What every message costs beside its bytes."""
+    threadblock_bandwidth: float = math.inf
+    """Bytes per second that one threadblock can move."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A machine."""
+
+    name: str
+    levels: tuple[Level, ...]
+    """Outermost first."""
+    about: str = ""
+    exceptions: Mapping[Path, Link] = field(default_factory=dict)
+    """Units whose link is another than that of their level."""
+    missing: frozenset[Path] = frozenset()
+    """Units that are not there, with all that would be inside them."""
+    compute: Compute = Compute()
+    protocols: Mapping[str, Protocol] = field(default_factory=dict)
+    """By name; a runtime's first one is its default."""
+    host_names: tuple[str, ...] = ()
+    """In the order of the hosts; empty where they have none."""
+
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise TopologyError(
+                f"system {self.name!r} has no levels; a machine of two devices has one, of count 2"
+            )
+        names = [level.name for level in self.levels]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise TopologyError(
+                f"system {self.name!r} has two levels called {twice!r}; every level has its own name"
+            )
+        for path in (*self.exceptions, *self.missing):
+            self._check_path(path)
+        if not self.devices:
+            raise TopologyError(f"system {self.name!r} has no devices: all of its units are missing")
+        if self.host_names and len(self.host_names) != self.num_hosts:
+            raise TopologyError(
+                f"system {self.name!r} has {self.num_hosts} hosts, but {len(self.host_names)} host names"
+            )
+
+    def _check_path(self, path: Path) -> None:
+        if not 1 <= len(path) <= len(self.levels):
+            raise TopologyError(f"unit {path} of system {self.name!r} does not say its number at each level")
+        for number, level in zip(path, self.levels, strict=False):
+            if not 0 <= number < level.count:
+                raise TopologyError(
+                    f"there is no {level.name} {number} in system {self.name!r}: they are numbered 0 to {level.count - 1}"
+                )
+
+    @cached_property
+    def devices(self) -> tuple[Path, ...]:
+        """The path of every rank's device."""
+        return tuple(self.units(len(self.levels)))
+
+    @property
+    def num_ranks(self) -> int:
+        """Devices that are there."""
+        return len(self.devices)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all units of a level are alike and none is missing."""
+        return not self.exceptions and not self.missing
+
+    def units(self, depth: int) -> Iterator[Path]:
+        """The units ``depth`` levels down that are there, in order."""
+        counts = [range(level.count) for level in self.levels[:depth]]
+        if not self.missing:
+            yield from product(*counts)
+            return
+        for path in product(*counts):
+            if not any(path[:end] in self.missing for end in range(1, depth + 1)):
+                yield path
+
+    def link_of(self, path: Path) -> Link:
+        """The links of a unit, those of its level unless it is an exception."""
+        link = self.exceptions.get(path) or self.levels[len(path) - 1].link
+        if link is None:
+            raise TopologyError(
+                f"{self.describe(path)} of system {self.name!r} is joined by a mesh and has no link"
+            )
+        return link
+
+    @cached_property
+    def host_depth(self) -> int:
+        """How many levels down the hosts are: 0 where the whole system is one host."""
+        named = [depth for depth, level in enumerate(self.levels, 1) if level.name in HOST_NAMES]
+        return named[0] if named else 0 if len(self.levels) == 1 else len(self.levels) - 1
+
+    @cached_property
+    def hosts(self) -> tuple[Path, ...]:
+        """The hosts that are there, in order."""
+        return tuple(self.units(self.host_depth))
+
+    @property
+    def num_hosts(self) -> int:
+        """Hosts that are there."""
+        return len(self.hosts)
+
+    @cached_property
+    def host_of_rank(self) -> tuple[int, ...]:
+        """The number of every rank's host."""
+        numbers = {path: number for number, path in enumerate(self.hosts)}
+        return tuple(numbers[device[: self.host_depth]] for device in self.devices)
+
+    def host_name(self, number: int) -> str:
+        """The name of a host, given or made from its number."""
+        return self.host_names[number] if self.host_names else f"host{number}"
+
+    def describe(self, path: Path) -> str:
+        """A unit in words: ``host 0 of rack 1``."""
+        return " of ".join(
+            f"{level.name} {number}" for level, number in reversed(list(zip(self.levels, path, strict=False)))
+        )
