@@ -26,6 +26,7 @@ VERBS: Mapping[str, str] = {
     "show": "Print a plan so that a person can read it.",
     "run": "Run a plan on this machine on random data and check every element.",
     "bench": "Time a collective beside Gloo and MPI, side by side in one run.",
+    "lab": "Build a real hierarchical network on this machine, and run commands in it.",
 }
 """Verb to its line in the help. The command is ``command`` in the module of that name."""
 

@@ -22,9 +22,14 @@ def shape_names() -> list[str]:
 
 def load_shape(name: str) -> System:
     """A shipped shape by its name, or a system in a YAML file."""
+    return read_system(shape_text(name), Path(name).name)
+
+
+def shape_text(name: str) -> str:
+    """The YAML of a shipped shape or of a file."""
     names = shape_names()
     if name in names:
-        return read_system((FOLDER / f"{name}.yaml").read_text("utf-8"), name)
+        return (FOLDER / f"{name}.yaml").read_text("utf-8")
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         near = get_close_matches(name, names, n=1)
@@ -35,9 +40,8 @@ def load_shape(name: str) -> System:
         )
         raise TopologyError(f"there is no shape {name!r}; {hint}")
     try:
-        text = path.read_text("utf-8")
+        return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TopologyError(
             f"{name}: it cannot be read: {getattr(error, 'strerror', None) or error}"
         ) from None
-    return read_system(text, path.name)
