@@ -137,6 +137,11 @@ def test_the_command_line_from_up_to_down() -> None:
     assert done.stderr.startswith(f"hemiola: there is no lab called {name}")
 
 
+def _hear_interrupts() -> None:
+    """A shell lets what it starts in the background ignore them, and so do all its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def killed_at_random(seed: int) -> None:
     """Up, exec, and a signal to whoever is there at some moment: the lab may end or not, but nothing stays that should not."""
     rng, name = random.Random(seed), new_name()
@@ -144,7 +149,7 @@ def killed_at_random(seed: int) -> None:
     victim = rng.choice(["up", "exec", "keeper"])
     up = subprocess.Popen(
         [HEMIOLA, "lab", "up", "2x4", "--name", name], stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, preexec_fn=_hear_interrupts,
     )  # fmt: skip
     if victim == "up":
         time.sleep(rng.uniform(0, 1.5))
@@ -154,7 +159,9 @@ def killed_at_random(seed: int) -> None:
     if victim != "up" and up.returncode == 0:
         child = "import subprocess, time; subprocess.Popen(['sleep', '600'], start_new_session=True); time.sleep(600)"
         command = ["lab", "exec", "--name", name, "--", sys.executable, "-c", child]
-        running = subprocess.Popen([HEMIOLA, *command], stderr=subprocess.DEVNULL)
+        running = subprocess.Popen(
+            [HEMIOLA, *command], stderr=subprocess.DEVNULL, preexec_fn=_hear_interrupts
+        )
         time.sleep(rng.uniform(0, 1.5))
         os.kill(running.pid if victim == "exec" else find(name).pid, number)
         running.wait(60)
