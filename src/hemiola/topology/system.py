@@ -150,7 +150,8 @@ class System:
                     f"{self.describe(path)} of system {self.name!r} is joined by a mesh and cannot have a link of its own"
                 )
             self._check_behind(len(path), link)
-        if not self.devices:
+        # The devices are counted only when they are asked for: a large system should cost nothing before.
+        if next(self.units(len(self.levels)), None) is None:
             raise TopologyError(f"system {self.name!r} has no devices: all of its units are missing")
         if self.host_names and len(self.host_names) != self.num_hosts:
             raise TopologyError(

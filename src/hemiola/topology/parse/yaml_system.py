@@ -16,7 +16,7 @@ MAX_LEVELS = 16
 MAX_DEVICES = 1 << 20
 MAX_LINKS = 1024
 """Of one unit."""
-MAX_CHARACTERS = 1 << 21
+MAX_CHARACTERS = 1 << 20
 LONGEST_SCALAR = 1000
 """Characters of one value: PyYAML takes quadratic time for some that are longer."""
 LEVEL_EXAMPLE = "{name: host, count: 2, link: {bandwidth: 25GB/s, latency: 5us}}"
@@ -32,12 +32,22 @@ def read_system(text: str, name: str = "system") -> System:
     try:
         document = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        raise TopologyError(f"{name}: this is not YAML: {' '.join(str(error).split())[:200]}") from None
+        raise TopologyError(f"{name}: this is not YAML: {_reason(error)}") from None
     top = Fields.of(name, document, f"levels: [{LEVEL_EXAMPLE}]")
     try:
         return _system(Fields("", top.values), name)
     except TopologyError as error:
         raise TopologyError(f"{name}: {error}") from None
+
+
+def _reason(error: Exception) -> str:
+    """What PyYAML says, on one line and without what does not print."""
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        reason = f"{error.problem}, line {mark.line + 1}, column {mark.column + 1}"
+    words = " ".join(reason.split())[:200]
+    return "".join(character if character.isprintable() else "?" for character in words)
 
 
 class _Loader(yaml.SafeLoader):
