@@ -27,10 +27,12 @@ class Systems(click.Group):
     """A group whose first word may be the name of a system."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Show systems unless something else is asked for."""
-        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
+        """Show systems unless something else is asked for; --json may stand before or after the word."""
+        flags = args[: next((n for n, word in enumerate(args) if word != "--json"), len(args))]
+        rest = args[len(flags) :]
+        if not rest or (rest[0] not in self.commands and rest[0] not in ctx.help_option_names):
+            rest = ["show", *rest]
+        return super().parse_args(ctx, [rest[0], *flags, *rest[1:]])
 
 
 @click.group("systems", cls=Systems, no_args_is_help=False, subcommand_metavar="[NAME] | import [OPTIONS]")
@@ -38,16 +40,16 @@ def command() -> None:
     """List the systems that are known; with NAME, show one; with import, make one.
 
     NAME is a preset with a size (dgx-a100:4), a shape of the lab (rails-2x4), this-machine, which is then measured,
-    or a YAML file.
+    or a YAML file. Both ways take --json and -o FILE; `hemiola systems import --help` says what import takes.
     """
 
 
-@command.command("show")
+@command.command("show", short_help="List all, or print one as a tree; the word may be left out.")
 @click.argument("name", metavar="[NAME]", required=False)
 @click.option("-o", "--output", metavar="FILE", help="Write the system as YAML.")
 @options.as_json
 def show(name: str | None, output: str | None, as_json: bool) -> None:
-    """List all systems; with NAME, print one as a tree (the word show may be left out)."""
+    """List all systems; with NAME, print one as a tree. The word show may be left out."""
     if name is None:
         if output is not None:
             raise click.UsageError("-o needs the NAME of a system")
@@ -58,7 +60,7 @@ def show(name: str | None, output: str | None, as_json: bool) -> None:
     _hand_out(system, (), output, as_json)
 
 
-@command.command("import")
+@command.command("import", short_help="Make one from descriptions of a host and of the network.")
 @click.option(
     "--node", required=True, metavar="FILE", help="NCCL's topology XML, or the text of nvidia-smi topo -m."
 )

@@ -235,7 +235,10 @@ def _pcie_bandwidth(devices: list[Tag]) -> float | None:
 
 
 def _lanes(tag: Tag) -> float | None:
-    """Transfers per second times lanes times the part of bits that is data: 8 of 10 in old generations, 128 of 130 since 3.0."""
+    """Transfers per second times lanes times the part of bits that is data: 8 of 10 in old generations, 128 of 130 since 3.0.
+
+    Four digits are kept, as people write it.
+    """
     pci = tag.pci()
     speed = re.match(
         r"([0-9]{1,3}(?:\.[0-9]{1,3})?) GT/s", pci.attributes.get("link_speed", "") if pci else ""
@@ -244,4 +247,5 @@ def _lanes(tag: Tag) -> float | None:
     if speed is None or width is None or float(speed[1]) == 0:
         return None
     rate = float(speed[1])
-    return rate * 1e9 * int(width[0]) / 8 * (0.8 if rate <= 5 else 128 / 130)
+    bandwidth = rate * 1e9 * int(width[0]) / 8 * (0.8 if rate <= 5 else 128 / 130)
+    return float(f"{bandwidth:.4g}")

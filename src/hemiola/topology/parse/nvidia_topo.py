@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import combinations
 
 from hemiola.errors import TopologyError
 from hemiola.topology.host_facts import MAX_DEVICES_OF_A_HOST, MAX_NICS_OF_A_HOST, HostFacts, Nic
@@ -106,18 +107,17 @@ def _links(
     the number is the same everywhere and the pairs together would need more links than a device can have.
     """
     counts: dict[tuple[int, int], int] = {}
-    for first, device in enumerate(devices):
-        for second, other in enumerate(devices):
-            if first == second:
-                continue
-            word = rows[device][other]
-            found = _NVLINKS.fullmatch(word)
-            if found is None:
-                _distance(word, device, other, name)
-            elif counts.setdefault((min(first, second), max(first, second)), int(found[1])) != int(found[1]):
-                raise TopologyError(
-                    f"{name}: expected the same word from {device} to {other} as back, found {word} and {rows[other][device]}"
-                )
+    for (first, device), (second, other) in combinations(enumerate(devices), 2):
+        there, back = rows[device][other], rows[other][device]
+        found = _NVLINKS.fullmatch(there)
+        if found is None:
+            _distance(there, device, other, name)
+        else:
+            counts[first, second] = int(found[1])
+        if there != back:
+            raise TopologyError(
+                f"{name}: expected the same word from {device} to {other} as back, found {there} and {shown(back)[1:-1]}"
+            )
     pairs = len(devices) * (len(devices) - 1) // 2
     if len(counts) == pairs > 0 and len(set(counts.values())) == 1:
         each = next(iter(counts.values()))
