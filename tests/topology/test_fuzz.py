@@ -52,7 +52,7 @@ def join_host(host: HostFacts) -> System:
 
 READERS: dict[str, tuple[list[str], Callable[[str], System]]] = {
     "yaml": (
-        [*EXAMPLES, *((FOLDER / f"{name}.yaml").read_text("utf-8") for name in preset_names() if name != "mi300x")],
+        [*EXAMPLES, *((FOLDER / f"{name}.yaml").read_text("utf-8") for name in preset_names())],
         read_system,
     ),
     "nccl_xml": (
@@ -117,6 +117,7 @@ BOMBS = {
     "yaml depth": (read_system, "levels: " + "[" * 5000),
     "yaml base sixty": (read_system, "name: " + "9:" * 400_000 + "9"),
     "yaml devices": (read_system, "levels: [" + ", ".join(f"{{name: l{n}, count: 1048576, link: {{bandwidth: 1}}}}" for n in range(16)) + "]"),
+    "yaml full mesh": (read_system, "levels: [{name: a, count: 1048576, fabric: {kind: mesh, edges: {form: full, bandwidth: 1}}}]"),
     "yaml keys": (read_system, "\n".join(f"k{n}: 1" for n in range(10_000))),
     "xml entities": (read_nccl_xml, '<!DOCTYPE a [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><system>&b;</system>'),
     "xml depth": (read_nccl_xml, "<system>" + "<pci>" * 100_000),

@@ -142,6 +142,30 @@ MISTAKES = {
         "levels: [{name: gpu, count: 2, fabric: {kind: mesh, edges: [{between: @, bandwidth: 1GB/s}]}}]", "[1, 1]",
         "levels[0].fabric.edges[0].between: expected two different units from 0 to 1, such as [0, 1]",
     ),
+    "form wrong": (
+        "levels: [{name: gpu, count: 4, fabric: {kind: mesh, edges: {form: @, bandwidth: 1GB/s}}}]", "star",
+        "levels[0].fabric.edges.form: expected ring, full or torus, found 'star'",
+    ),
+    "form missing": (
+        "levels: [{name: gpu, count: 4, fabric: {kind: mesh, edges: {@, bandwidth: 1GB/s}}}]", "form: null",
+        "levels[0].fabric.edges: the key form is missing; give it, as in form: ring",
+    ),
+    "form without bandwidth": (
+        "levels: [{name: gpu, count: 4, fabric: {kind: mesh, edges: {form: ring, @}}}]", "latency: 1us",
+        "levels[0].fabric.edges: the key bandwidth is missing; give it, as in bandwidth: 25GB/s",
+    ),
+    "full of too many": (
+        "levels: [{name: gpu, count: 513, fabric: {kind: mesh, edges: {form: @, bandwidth: 1GB/s}}}]", "full",
+        "levels[0].fabric.edges.form: full is for up to 512 units, found 513",
+    ),
+    "sizes wrong": (
+        "levels: [{name: gpu, count: 16, fabric: {kind: mesh, edges: {form: torus, sizes: @, bandwidth: 1GB/s}}}]", "[4, 5]",
+        "levels[0].fabric.edges.sizes: expected whole numbers from 2 that multiply to the count 16, as [4, 4] do to 16",
+    ),
+    "sizes missing": (
+        "levels: [{name: gpu, count: 16, fabric: {kind: mesh, edges: {form: torus, @}}}]", "bandwidth: 1GB/s",
+        "levels[0].fabric.edges.sizes: expected whole numbers from 2 that multiply to the count 16, as [4, 4] do to 16",
+    ),
     "exception of nothing": (
         f"{TWO}exceptions: [@]", "{missing: true}", "exceptions[0]: say which unit, as in {host: 3,",
     ),

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from hemiola.errors import TopologyError
+from hemiola.topology.meshes import FORMS, torus_pairs
 from hemiola.topology.parse.fields import LONGEST_TEXT, Fields, is_short, shown
 from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
 
@@ -16,11 +17,14 @@ MAX_LEVELS = 16
 MAX_DEVICES = 1 << 20
 MAX_LINKS = 1024
 """Of one unit."""
+MOST_IN_FULL, MOST_IN_RING = 512, 1 << 14
+"""Units of a mesh that is given by its form, so that a short text does not make many edges."""
 MAX_CHARACTERS = 1 << 20
 LONGEST_SCALAR = 1000
 """Characters of one value: PyYAML takes quadratic time for some that are longer."""
 LEVEL_EXAMPLE = "{name: host, count: 2, link: {bandwidth: 25GB/s, latency: 5us}}"
 EDGE_EXAMPLE = "{between: [0, 1], bandwidth: 25GB/s}"
+FORM_EXAMPLE = "{form: ring, bandwidth: 25GB/s}"
 LINK_EXAMPLE = "{bandwidth: 25GB/s, latency: 5us, num: 8}"
 EXCEPTION_EXAMPLE = "{host: 3, link: {bandwidth: 10GB/s}} or {host: 2, missing: true}"
 
@@ -159,7 +163,7 @@ def _fabric(level: Fields, count: int) -> Fabric:
     kind = fields.text("kind", "switch", "switch")
     if kind not in ("switch", "rails", "mesh"):
         raise TopologyError(f"{fields.place('kind')}: expected switch, rails or mesh, found {shown(kind)}")
-    edges = tuple(_edge(where, item, count) for where, item in fields.items("edges", f"[{EDGE_EXAMPLE}]"))
+    edges = _edges(fields, count)
     if (kind == "mesh") != bool(edges):
         raise TopologyError(
             f"{fields.place('edges')}: a mesh has edges such as {EDGE_EXAMPLE}, and nothing else has"
@@ -171,6 +175,32 @@ def _fabric(level: Fields, count: int) -> Fabric:
         fields.flag("multicasts"),
         edges,
     )
+
+
+def _edges(fabric: Fields, count: int) -> tuple[Edge, ...]:
+    """Edges one by one, or a form that they have."""
+    if not isinstance(fabric.values.get("edges"), dict):
+        return tuple(_edge(*item, count) for item in fabric.items("edges", f"[{EDGE_EXAMPLE}]"))
+    fields = fabric.part("edges", FORM_EXAMPLE).only("form", "sizes", "bandwidth", "latency")
+    form = fields.text("form", "ring")
+    if form not in (*FORMS, "torus"):
+        raise TopologyError(f"{fields.place('form')}: expected ring, full or torus, found {shown(form)}")
+    most = MOST_IN_FULL if form == "full" else MOST_IN_RING
+    if count > most:
+        raise TopologyError(f"{fields.place('form')}: {form} is for up to {most} units, found {count}")
+    pairs = torus_pairs(_sizes(fields, count)) if form == "torus" else FORMS[form](count)
+    bandwidth, latency = fields.bandwidth("bandwidth"), fields.seconds("latency", 0.0)
+    return tuple(Edge(first, second, bandwidth, latency) for first, second in pairs)
+
+
+def _sizes(fields: Fields, count: int) -> list[int]:
+    sizes = [size for _, size in fields.items("sizes", "[4, 4]")]
+    whole = [int(str(size)) for size in sizes if type(size) is int and 2 <= size <= count]
+    if not sizes or len(whole) < len(sizes) or len(sizes) > MAX_LEVELS or math.prod(whole) != count:
+        raise TopologyError(
+            f"{fields.place('sizes')}: expected whole numbers from 2 that multiply to the count {count}, as [4, 4] do to 16"
+        )
+    return whole
 
 
 def _edge(where: str, item: object, count: int) -> Edge:
