@@ -25,6 +25,7 @@ VERBS: Mapping[str, str] = {
     "explain": "Say whether a runtime would use a file, and if not, why.",
     "show": "Print a plan so that a person can read it.",
     "run": "Run a plan on this machine on random data and check every element.",
+    "systems": "List machines, and make one from what a cluster can tell.",
     "bench": "Time a collective beside Gloo and MPI, side by side in one run.",
     "lab": "Build a real hierarchical network on this machine, and run commands in it.",
 }

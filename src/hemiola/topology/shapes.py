@@ -7,7 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from hemiola.errors import TopologyError
-from hemiola.topology.parse.yaml_system import read_system
+from hemiola.topology.parse.text_file import read_text_file
+from hemiola.topology.parse.yaml_system import MAX_CHARACTERS, read_system
 from hemiola.topology.system import System
 
 FOLDER = files("hemiola.topology") / "shapes"
@@ -39,9 +40,4 @@ def shape_text(name: str) -> str:
             else f"shipped are {', '.join(names)}, and a YAML file does as well"
         )
         raise TopologyError(f"there is no shape {name!r}; {hint}")
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TopologyError(
-            f"{name}: it cannot be read: {getattr(error, 'strerror', None) or error}"
-        ) from None
+    return read_text_file(name, MAX_CHARACTERS)
