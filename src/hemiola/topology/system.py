@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Literal
@@ -37,10 +37,15 @@ class Link:
     latency: float = 0.0
     """Seconds from one end to the other."""
     num: int = 1
+    behind: tuple[int, ...] = ()
+    """For every device of the unit, missing ones too, the number of the link that its traffic uses; where this is
+    empty, it is the number of the unit directly inside that the device lies in, modulo ``num``."""
 
     def scaled(self, factor: float) -> Link:
         """The same with other bandwidths."""
-        return Link(self.bandwidth_out * factor, self.bandwidth_in * factor, self.latency, self.num)
+        return replace(
+            self, bandwidth_out=self.bandwidth_out * factor, bandwidth_in=self.bandwidth_in * factor
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,14 @@ class System:
             )
         for path in (*self.exceptions, *self.missing):
             self._check_path(path)
+        for depth, level in enumerate(self.levels, 1):
+            self._check_behind(depth, level.link)
+        for path, link in self.exceptions.items():
+            if self.levels[len(path) - 1].link is None:
+                raise TopologyError(
+                    f"{self.describe(path)} of system {self.name!r} is joined by a mesh and cannot have a link of its own"
+                )
+            self._check_behind(len(path), link)
         if not self.devices:
             raise TopologyError(f"system {self.name!r} has no devices: all of its units are missing")
         if self.host_names and len(self.host_names) != self.num_hosts:
@@ -152,6 +165,16 @@ class System:
                 raise TopologyError(
                     f"there is no {level.name} {number} in system {self.name!r}: they are numbered 0 to {level.count - 1}"
                 )
+
+    def _check_behind(self, depth: int, link: Link | None) -> None:
+        if link is None or not link.behind:
+            return
+        level, num_devices = self.levels[depth - 1], math.prod(one.count for one in self.levels[depth:])
+        if len(link.behind) != num_devices or not all(0 <= number < link.num for number in link.behind):
+            raise TopologyError(
+                f"the links of a {level.name} of system {self.name!r} say behind which of them its devices are: expected"
+                f" {num_devices} numbers from 0 to {link.num - 1}, found {list(link.behind[:8])}"
+            )
 
     @cached_property
     def devices(self) -> tuple[Path, ...]:
@@ -186,6 +209,18 @@ class System:
                 f"{self.describe(path)} of system {self.name!r} is joined by a mesh and has no link"
             )
         return link
+
+    def link_number(self, unit: Path, device: Path) -> int:
+        """Which of a unit's links the traffic of a device inside it uses."""
+        link, inside = self.link_of(unit), device[len(unit) :]
+        if not inside:
+            return 0
+        if not link.behind:
+            return inside[0] % link.num
+        number = 0
+        for digit, level in zip(inside, self.levels[len(unit) :], strict=True):
+            number = number * level.count + digit
+        return link.behind[number]
 
     @cached_property
     def host_depth(self) -> int:

@@ -8,8 +8,11 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from hemiola.errors import TopologyError, UnitError
+from hemiola.units import parse_bandwidth, parse_seconds
 
 Value = TypeVar("Value")
+
+LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,7 @@ class Fields:
     """A mapping of a document, and where it stands there."""
 
     where: str
-    """``levels[0].link``, or the document's own name at its top."""
+    """``levels[0].link``; empty at the top of the document."""
     values: Mapping[str, Any]
 
     @staticmethod
@@ -33,44 +36,57 @@ class Fields:
             if key not in known:
                 near = get_close_matches(key, known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-                raise TopologyError(f"{self.where}: there is no key {shown(key)}; {hint}")
+                raise TopologyError(f"{self._prefix}there is no key {shown(key)}; {hint}")
         return self
 
-    def read(self, key: str, reader: Callable[[object], Value], default: Value | None = None) -> Value:
+    def read(
+        self, key: str, reader: Callable[[object], Value], example: str, default: Value | None = None
+    ) -> Value:
         """The value of a key as ``reader`` takes it; a key without a default must be there."""
         if self.values.get(key) is None:
             if default is None:
-                raise TopologyError(f"{self.where}: the key {key} is missing")
+                raise TopologyError(
+                    f"{self._prefix}the key {key} is missing; give it, as in {key}: {example}"
+                )
             return default
         try:
             return reader(self.values[key])
         except UnitError as error:
             raise TopologyError(f"{self.place(key)}: {error}") from None
 
+    def bandwidth(self, key: str, default: float | None = None) -> float:
+        """Bytes per second."""
+        return self.read(key, parse_bandwidth, "25GB/s", default)
+
+    def seconds(self, key: str, default: float) -> float:
+        """A time."""
+        return self.read(key, parse_seconds, "5us", default)
+
     def whole(self, key: str, least: int, most: int, default: int | None = None) -> int:
         """A whole number within limits."""
+        example = min(max(least, 2), most)
 
         def reader(value: object) -> int:
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
                 raise UnitError(
-                    f"expected a whole number from {least} to {most}, such as {max(least, 2)}, found {shown(value)}"
+                    f"expected a whole number from {least} to {most}, such as {example}, found {shown(value)}"
                 )
             return value
 
-        return self.read(key, reader, default)
+        return self.read(key, reader, str(example), default)
 
     def text(self, key: str, example: str, default: str | None = None) -> str:
         """A short text."""
 
         def reader(value: object) -> str:
             value = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-            if not isinstance(value, str) or not value.strip() or len(value) > 200 or not value.isprintable():
+            if not isinstance(value, str) or not is_short(value):
                 raise UnitError(
-                    f"expected a text of up to 200 characters such as {example}, found {shown(value)}"
+                    f"expected a text of up to {LONGEST_TEXT} characters such as {example}, found {shown(value)}"
                 )
             return value
 
-        return self.read(key, reader, default)
+        return self.read(key, reader, example, default)
 
     def flag(self, key: str) -> bool:
         """True or false; false where the key is not there."""
@@ -80,7 +96,7 @@ class Fields:
                 raise UnitError(f"expected true or false, found {shown(value)}")
             return value
 
-        return self.read(key, reader, False)
+        return self.read(key, reader, "true", False)
 
     def part(self, key: str, example: str) -> Fields:
         """A mapping inside; an empty one where the key is not there."""
@@ -94,9 +110,18 @@ class Fields:
             raise TopologyError(f"{self.place(key)}: expected a list such as {example}, found {shown(value)}")
         return [(f"{self.place(key)}[{number}]", item) for number, item in enumerate(value or [])]
 
+    @property
+    def _prefix(self) -> str:
+        return f"{self.where}: " if self.where else ""
+
     def place(self, key: str) -> str:
         """Where a key's value stands."""
         return f"{self.where}.{key}" if self.where else key
+
+
+def is_short(text: str) -> bool:
+    """Whether a text can stand in a line: not empty, not long, nothing in it that does not print."""
+    return bool(text.strip()) and len(text) <= LONGEST_TEXT and text.isprintable()
 
 
 def shown(value: object) -> str:

@@ -9,14 +9,18 @@ from typing import Any
 import yaml
 
 from hemiola.errors import TopologyError
-from hemiola.topology.parse.fields import Fields, shown
+from hemiola.topology.parse.fields import LONGEST_TEXT, Fields, is_short, shown
 from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
-from hemiola.units import parse_bandwidth, parse_seconds
 
 MAX_LEVELS = 16
 MAX_DEVICES = 1 << 20
-MAX_CHARACTERS = 1 << 24
+MAX_LINKS = 1024
+"""Of one unit."""
+MAX_CHARACTERS = 1 << 21
+LONGEST_SCALAR = 1000
+"""Characters of one value: PyYAML takes quadratic time for some that are longer."""
 LEVEL_EXAMPLE = "{name: host, count: 2, link: {bandwidth: 25GB/s, latency: 5us}}"
+EDGE_EXAMPLE = "{between: [0, 1], bandwidth: 25GB/s}"
 LINK_EXAMPLE = "{bandwidth: 25GB/s, latency: 5us, num: 8}"
 EXCEPTION_EXAMPLE = "{host: 3, link: {bandwidth: 10GB/s}} or {host: 2, missing: true}"
 
@@ -27,42 +31,48 @@ def read_system(text: str, name: str = "system") -> System:
         raise TopologyError(f"{name}: a description of a system has at most {MAX_CHARACTERS} characters")
     try:
         document = yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise TopologyError(f"{name}: this is not YAML: {' '.join(str(error).split())[:200]}") from None
     top = Fields.of(name, document, f"levels: [{LEVEL_EXAMPLE}]")
-    top = Fields("", top.values).only(
-        "name", "about", "levels", "exceptions", "compute", "protocols", "host_names"
-    )
     try:
-        return _system(top, name)
+        return _system(Fields("", top.values), name)
     except TopologyError as error:
         raise TopologyError(f"{name}: {error}") from None
 
 
 class _Loader(yaml.SafeLoader):
-    """Without aliases, which can make a small text huge; a key that is given twice is a mistake."""
+    """Without aliases, which can make a small text huge, and tags; a key that is given twice is a mistake."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases (*name) are not taken")
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            raise yaml.YAMLError("tags (!name) are not taken")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_SCALAR:
+            raise yaml.YAMLError(f"a value has at most {LONGEST_SCALAR} characters")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice = next((key for key in keys if keys.count(key) > 1), None) if len(keys) < 1000 else None
-        if twice is not None:
-            raise yaml.YAMLError(f"the key {twice[:40]!r} is given twice, line {node.start_mark.line + 1}")
+        seen: set[str] = set()
+        for key in (key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key in seen:
+                raise yaml.YAMLError(f"the key {key[:40]!r} is given twice, line {node.start_mark.line + 1}")
+            seen.add(key)
         return super().construct_mapping(node, deep)
 
 
 def _system(top: Fields, name: str) -> System:
+    top.only("name", "about", "levels", "exceptions", "compute", "protocols", "host_names")
     levels = tuple(_level(*item) for item in top.items("levels", f"[{LEVEL_EXAMPLE}]"))
     if not 1 <= len(levels) <= MAX_LEVELS:
         raise TopologyError(
             f"levels: expected 1 to {MAX_LEVELS} levels such as {LEVEL_EXAMPLE}, found {len(levels)}"
         )
     if math.prod(level.count for level in levels) > MAX_DEVICES:
-        raise TopologyError(f"levels: the counts multiply to more than {MAX_DEVICES} devices")
+        raise TopologyError(
+            f"levels: the counts multiply to more than {MAX_DEVICES} devices; make one of them smaller, as in count: 2"
+        )
     exceptions: dict[Path, Link] = {}
     missing: set[Path] = set()
     for where, item in top.items("exceptions", f"[{EXCEPTION_EXAMPLE}]"):
@@ -86,34 +96,52 @@ def _system(top: Fields, name: str) -> System:
 def _level(where: str, item: object) -> Level:
     fields = Fields.of(where, item, LEVEL_EXAMPLE).only("name", "count", "link", "fabric")
     name, count = fields.text("name", "host"), fields.whole("count", 1, MAX_DEVICES)
+    if name in ("link", "missing"):
+        raise TopologyError(
+            f"{fields.place('name')}: expected a name such as host, found {name}, which is a key of exceptions"
+        )
     fabric = _fabric(fields, count)
     if fabric.kind == "mesh" and "link" in fields.values:
-        raise TopologyError(f"{where}: units of a mesh have edges and no link; give one of the two")
+        raise TopologyError(
+            f"{fields.place('link')}: units of a mesh are joined by edges and have no link; leave it out, or take "
+            f"fabric: switch"
+        )
     link = None if fabric.kind == "mesh" else _link(fields.part("link", LINK_EXAMPLE), None)
     return Level(name, count, link, fabric)
 
 
 def _link(fields: Fields, usual: Link | None) -> Link:
     """A link; what is not said is as usual."""
-    fields.only("bandwidth", "bandwidth_out", "bandwidth_in", "latency", "num")
+    fields.only("bandwidth", "bandwidth_out", "bandwidth_in", "latency", "num", "behind")
     both: float | None = None
-    if (
-        (usual is None
-        and not {"bandwidth_out", "bandwidth_in"} <= set(fields.values))
-        or "bandwidth" in fields.values
-    ):
-        both = fields.read("bandwidth", parse_bandwidth)
+    each_way = {"bandwidth_out", "bandwidth_in"} <= set(fields.values)
+    if "bandwidth" in fields.values or (usual is None and not each_way):
+        both = fields.bandwidth("bandwidth")
+    num = fields.whole("num", 1, MAX_LINKS, usual.num if usual else 1)
     return Link(
-        fields.read("bandwidth_out", parse_bandwidth, both or (usual.bandwidth_out if usual else None)),
-        fields.read("bandwidth_in", parse_bandwidth, both or (usual.bandwidth_in if usual else None)),
-        fields.read("latency", parse_seconds, usual.latency if usual else 0.0),
-        fields.whole("num", 1, 1024, usual.num if usual else 1),
+        fields.bandwidth("bandwidth_out", both or (usual.bandwidth_out if usual else None)),
+        fields.bandwidth("bandwidth_in", both or (usual.bandwidth_in if usual else None)),
+        fields.seconds("latency", usual.latency if usual else 0.0),
+        num,
+        _behind(fields, num, usual),
     )
+
+
+def _behind(fields: Fields, num: int, usual: Link | None) -> tuple[int, ...]:
+    if "behind" not in fields.values:
+        return usual.behind if usual and usual.num == num else ()
+    numbers = [number for _, number in fields.items("behind", "[0, 0, 1, 1]")]
+    if not all(type(number) is int and 0 <= number < num for number in numbers):
+        raise TopologyError(
+            f"{fields.place('behind')}: expected the number of a link, from 0 to {num - 1}, for every device inside, "
+            f"such as [0, 0, 1, 1] with num: 2"
+        )
+    return tuple(int(str(number)) for number in numbers)
 
 
 def _fabric(level: Fields, count: int) -> Fabric:
     value = level.values.get("fabric")
-    example = "rails, or {kind: switch, reduces: true}"
+    example = "{kind: switch, reduces: true}"
     fields = Fields.of(
         level.place("fabric"), {"kind": value} if isinstance(value, str) else value or {}, example
     )
@@ -121,15 +149,14 @@ def _fabric(level: Fields, count: int) -> Fabric:
     kind = fields.text("kind", "switch", "switch")
     if kind not in ("switch", "rails", "mesh"):
         raise TopologyError(f"{fields.place('kind')}: expected switch, rails or mesh, found {shown(kind)}")
-    edges = tuple(
-        _edge(where, item, count)
-        for where, item in fields.items("edges", "[{between: [0, 1], bandwidth: 25GB/s}]")
-    )
+    edges = tuple(_edge(where, item, count) for where, item in fields.items("edges", f"[{EDGE_EXAMPLE}]"))
     if (kind == "mesh") != bool(edges):
-        raise TopologyError(f"{fields.place('edges')}: a mesh has edges, and nothing else has")
+        raise TopologyError(
+            f"{fields.place('edges')}: a mesh has edges such as {EDGE_EXAMPLE}, and nothing else has"
+        )
     return Fabric(
         kind,  # type: ignore[arg-type]
-        fields.read("bandwidth", parse_bandwidth, math.inf),
+        fields.bandwidth("bandwidth", math.inf),
         fields.flag("reduces"),
         fields.flag("multicasts"),
         edges,
@@ -137,18 +164,14 @@ def _fabric(level: Fields, count: int) -> Fabric:
 
 
 def _edge(where: str, item: object, count: int) -> Edge:
-    fields = Fields.of(where, item, "{between: [0, 1], bandwidth: 25GB/s}").only(
-        "between", "bandwidth", "latency"
-    )
+    fields = Fields.of(where, item, EDGE_EXAMPLE).only("between", "bandwidth", "latency")
     ends = [value for _, value in fields.items("between", "[0, 1]")]
     if len(ends) != 2 or not all(type(end) is int and 0 <= end < count for end in ends) or ends[0] == ends[1]:
         raise TopologyError(
             f"{fields.place('between')}: expected two different units from 0 to {count - 1}, such as [0, 1]"
         )
     first, second = (int(str(end)) for end in ends)
-    return Edge(
-        first, second, fields.read("bandwidth", parse_bandwidth), fields.read("latency", parse_seconds, 0.0)
-    )
+    return Edge(first, second, fields.bandwidth("bandwidth"), fields.seconds("latency", 0.0))
 
 
 def _read_exception(
@@ -171,11 +194,16 @@ def _read_exception(
 def _compute(fields: Fields) -> Compute:
     names = ("add_bandwidth", "copy_bandwidth", "host_add_bandwidth", "host_copy_bandwidth")
     fields.only(*names)
-    return Compute(*(fields.read(name, parse_bandwidth, math.inf) for name in names))
+    return Compute(*(fields.bandwidth(name, math.inf) for name in names))
 
 
 def _protocols(fields: Fields) -> Mapping[str, Protocol]:
     example = "{efficiency: 0.9, step_seconds: 2us, threadblock_bandwidth: 20GB/s}"
+    for name in fields.values:
+        if not is_short(name):
+            raise TopologyError(
+                f"{fields.where}: expected names of up to {LONGEST_TEXT} characters such as Simple, found {shown(name)}"
+            )
     return {name: _protocol(fields.part(name, example)) for name in fields.values}
 
 
@@ -188,6 +216,6 @@ def _protocol(fields: Fields) -> Protocol:
         )
     return Protocol(
         float(efficiency),
-        fields.read("step_seconds", parse_seconds, 0.0),
-        fields.read("threadblock_bandwidth", parse_bandwidth, math.inf),
+        fields.seconds("step_seconds", 0.0),
+        fields.bandwidth("threadblock_bandwidth", math.inf),
     )

@@ -1,0 +1,51 @@
+"""Systems written as YAML."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from hemiola.topology.parse.yaml_system import read_system
+from hemiola.topology.shapes import load_shape, shape_names
+from hemiola.topology.system import Edge, Fabric, Level, Link, System
+from hemiola.topology.write_system import write_system
+from topology.systems import systems
+
+
+@given(systems())
+def test_what_is_written_reads_back_as_the_same_system(system: System) -> None:
+    read = read_system(write_system(system))
+    assert read == system
+    assert list(read.protocols) == list(system.protocols)
+
+
+@given(systems())
+def test_the_text_is_stable(system: System) -> None:
+    text = write_system(system)
+    assert write_system(read_system(text)) == text
+
+
+def test_the_text_is_short() -> None:
+    for name in shape_names():
+        system = load_shape(name)
+        lines = write_system(system).splitlines()
+        assert len(lines) <= 3 + len(system.levels) + 2
+    assert write_system(load_shape("uneven-4x2")).splitlines()[2:] == [
+        "levels:",
+        "  - {name: host, count: 4, link: {bandwidth: 25MB/s}}",
+        "  - {name: rank, count: 2, link: {bandwidth: 2GB/s}}",
+        "exceptions:",
+        "  - {host: 3, link: {bandwidth: 6.25MB/s}}",
+    ]
+
+
+def test_a_bandwidth_with_many_digits_is_kept() -> None:
+    system = System("odd", (Level("gpu", 2, Link(123456789.125, 1e22 / 3e4)),))
+    assert read_system(write_system(system)) == system
+
+
+def test_a_mesh_names_its_edges() -> None:
+    mesh = Fabric("mesh", edges=(Edge(0, 1, 25e9, 1e-6),))
+    assert (
+        "fabric: {kind: mesh, edges: [{between: [0, 1], bandwidth: 25GB/s, latency: 1us}]}"
+        in write_system(System("pair", (Level("gpu", 2, None, mesh),)))
+    )
