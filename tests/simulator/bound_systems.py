@@ -24,9 +24,21 @@ from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, System
 GB = 1e9
 
 
-def one_switch(num: int, bandwidth: float, latency: float = 0.0, **fabric: bool) -> System:
+def one_switch(
+    num: int, bandwidth: float, latency: float = 0.0, *, reduces: bool = False, multicasts: bool = False
+) -> System:
     """Devices on one switch."""
-    return System("switch", (Level("device", num, Link(bandwidth, bandwidth, latency), Fabric(**fabric)),))
+    return System(
+        "switch",
+        (
+            Level(
+                "device",
+                num,
+                Link(bandwidth, bandwidth, latency),
+                Fabric(reduces=reduces, multicasts=multicasts),
+            ),
+        ),
+    )
 
 
 def two_levels(hosts: int, devices: int, nic: float, inside: float, *, num: int = 1) -> System:

@@ -25,7 +25,7 @@ from hemiola.collectives import (
 )
 from hemiola.errors import TopologyError
 from hemiola.simulator.bounds import lower_bound
-from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Protocol, System
+from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
 from simulator.bound_systems import GB, collectives_of, one_switch, ring_mesh, scaled, systems, two_levels
 
 S = 1 << 20
@@ -97,7 +97,7 @@ def test_all_links_together_bound_an_allreduce_of_uneven_hosts() -> None:
 def test_the_devices_of_one_host_and_its_nic() -> None:
     """Host 0 with eight devices at 5 GB/s behind 4 GB/s: 16 S pass between nine parts, over 8 x 5 + 4 GB/s, which
     is more than its NIC takes (S / 4), one of its devices (S / 5) or all devices (30 S / 120)."""
-    slow = {(0, device): Link(5 * GB, 5 * GB) for device in range(8)}
+    slow: dict[Path, Link] = {(0, device): Link(5 * GB, 5 * GB) for device in range(8)}
     system = replace(two_levels(2, 8, 4 * GB, 10 * GB), exceptions=slow)
     bound = lower_bound(AllReduce(16), S, system)
     assert bound.seconds == pytest.approx(16 * S / (44 * GB))
@@ -170,7 +170,8 @@ def test_a_fabric_with_less_than_its_links() -> None:
 def test_additions_decide_where_cores_are_slow() -> None:
     system = replace(one_switch(4, 1000 * GB), compute=Compute(add_bandwidth=2 * GB))
     bound = lower_bound(AllReduce(4), S, system)
-    assert (bound.term, bound.seconds) == ("additions", pytest.approx(3 * S / (8 * GB)))
+    assert bound.term == "additions"
+    assert bound.seconds == pytest.approx(3 * S / (8 * GB))
     shared = replace(system, compute=Compute(add_bandwidth=2 * GB, host_add_bandwidth=3 * GB))
     assert lower_bound(ReduceScatter(4), S, shared).seconds == pytest.approx(3 * S / (3 * GB))
     assert lower_bound(AllGather(4), S, shared).term == "bandwidth"

@@ -28,6 +28,7 @@ import numpy as np
 from hemiola.collectives import KINDS, Collective
 from hemiola.errors import TopologyError
 from hemiola.simulator.crossings import Amounts, Crossings, Numbers, Parts, crossings
+from hemiola.simulator.throughput import allgather_rate, graph_of, reducescatter_rate
 from hemiola.simulator.units_of_ranks import Distances, UnitsOfRanks, check_connected, levels_of_units
 from hemiola.topology.system import Protocol, System
 from hemiola.units import format_bandwidth, format_bytes, format_seconds
@@ -44,6 +45,9 @@ class Bound:
     why: str
     """One sentence for people."""
 
+
+MOST_IN_FLOW = 64
+"""Up to this many ranks, flows through a mesh take less than a second."""
 
 NOTHING = Bound(0.0, "nothing", "nothing has to be moved")
 
@@ -67,6 +71,7 @@ def lower_bound(
     check_connected(system, levels)
     question = _Question(collective, num_bytes, system, protocol or Protocol())
     terms = [question.latency(), *question.additions()]
+    terms += question.flow()
     for units in levels:
         terms += [*question.level(units), *question.families(units, levels)]
     return max([NOTHING, *terms], key=lambda bound: bound.seconds)
@@ -118,6 +123,30 @@ class _Question:
                 "additions",
                 f"{format_bytes(amount)} of sums have to be added, {format_bandwidth(rate)} by all devices together",
             )
+
+    def flow(self) -> Iterator[Bound]:
+        """In a mesh sets of units may be worse to leave than any unit; of few ranks, all sets are looked at."""
+        kind, n = self.collective.kind, self.collective.num_ranks
+        meshed = any(level.fabric.kind == "mesh" for level in self.system.levels)
+        if (
+            kind not in ("allgather", "reducescatter")
+            or not meshed
+            or not n == self.system.num_ranks <= MOST_IN_FLOW
+        ):
+            return
+        graph = graph_of(self.system)
+        if kind == "allgather":
+            rate, each = allgather_rate(graph), float(self.num_bytes)
+        else:
+            rate, each = reducescatter_rate(graph), self.num_bytes / n
+        num_inside = sum(vertex in rate.inside for vertex in graph.ranks)
+        usable = rate.bytes_per_second * self.protocol.efficiency
+        way = "leave" if kind == "allgather" else "reach"
+        yield Bound(
+            each / usable + self.protocol.step_seconds,
+            "bandwidth",
+            f"data of {num_inside} of the {n} ranks together can {way} them at {format_bandwidth(usable * num_inside)}",
+        )
 
     def level(self, units: UnitsOfRanks) -> Iterator[Bound]:
         """The cuts around every unit of a level, and around all of them at once."""

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,10 +71,12 @@ class Parts:
 
     def has(self, rank: int) -> npt.NDArray[np.bool_]:
         """Which part a rank is in, as flags."""
-        return np.arange(len(self.sizes)) == self.part_of_rank[rank]
+        flags = np.zeros(len(self.sizes), np.bool_)
+        flags[self.part_of_rank[rank]] = True
+        return flags
 
 
-Amount = tuple[Amounts | npt.NDArray[np.bool_], Amounts | npt.NDArray[np.bool_], float]
+Amount = tuple[npt.NDArray[Any], npt.NDArray[Any], float]
 """Inputs that enter each part, that leave each part, and that pass between all parts."""
 
 
@@ -82,7 +85,7 @@ def crossings(
 ) -> Crossings:
     """What must pass between parts where switches between them add up or multicast, or do neither."""
     entering, leaving, total = INPUTS[collective.kind](collective, parts)
-    enters, leaves = entering * float(num_bytes), leaving * float(num_bytes)
+    enters, leaves = (np.asarray(each, np.float64) * num_bytes for each in (entering, leaving))
     received, sent = float(enters.sum()), float(leaves.sum())
     all_parts = total * num_bytes
     return Crossings(
