@@ -64,10 +64,14 @@ class Calibration:
         return float(np.mean(self._errors()[chosen])) if chosen.any() else None
 
     def _held_out(self, from_bytes: int) -> npt.NDArray[np.bool_]:
-        return ~self.fitted & np.array([one.num_bytes >= from_bytes for one in self.measurements])
+        large = np.array([one.num_bytes >= from_bytes for one in self.measurements])
+        found: npt.NDArray[np.bool_] = ~self.fitted & large
+        return found
 
     def _errors(self) -> npt.NDArray[np.float64]:
-        return np.abs(self.predicted / np.array([one.seconds for one in self.measurements]) - 1)
+        seconds = np.array([one.seconds for one in self.measurements])
+        found: npt.NDArray[np.float64] = np.abs(self.predicted / seconds - 1)
+        return found
 
     def parameters(self) -> dict[str, float]:
         """What was fitted, by name; seconds, and parts of the described bandwidth."""
@@ -159,15 +163,22 @@ def _calibrated(system: System, constants: Constants, measurements: Sequence[Mea
     best = max(1.0, *constants.efficiencies)
     if best > 1:
         levels = _deciding_levels(system, measurements[-1])
-        system = _raised(system, levels, best)
+        system = _raised(system, levels, _four_digits(best))
     distance = Distances(system, measurements[-1].num_ranks or 0).diameter()[0]
     names = NAMES[len(constants.step_seconds)]
     protocols = {
-        name: Protocol(efficiency=efficiency / best, step_seconds=max(0.0, step - distance))
+        name: Protocol(
+            efficiency=_four_digits(efficiency / best), step_seconds=_four_digits(max(0.0, step - distance))
+        )
         for name, efficiency, step in zip(names, constants.efficiencies, constants.step_seconds, strict=True)
     }
     # A runtime's first protocol is its default: that for large data.
     return replace(system, protocols=dict(reversed(protocols.items())))
+
+
+def _four_digits(number: float) -> float:
+    """As many as a measurement is worth."""
+    return float(f"{number:.4g}")
 
 
 def _deciding_levels(system: System, one: Measurement) -> list[int]:

@@ -27,6 +27,8 @@ NUM_STARTS = 24
 MOST_PROTOCOLS = 3
 USUAL_ERROR = 0.05
 """Of the logarithm: rows that are further off count less than their square."""
+FINEST_ERROR = 0.001
+"""No measurement is so good that a better fit would say anything."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,13 @@ class Constants:
 
     def predict(self, rows: Rows) -> Amounts:
         """The seconds of every row."""
-        return self.launch_seconds + self._each(rows).min(axis=0)
+        seconds: Amounts = self.launch_seconds + self._each(rows).min(axis=0)
+        return seconds
 
     def chosen(self, rows: Rows) -> npt.NDArray[np.intp]:
         """The protocol that is fastest in every row."""
-        return self._each(rows).argmin(axis=0)
+        fastest: npt.NDArray[np.intp] = self._each(rows).argmin(axis=0)
+        return fastest
 
     def _each(self, rows: Rows) -> Amounts:
         steps, efficiency = np.array(self.step_seconds)[:, None], np.array(self.efficiencies)[:, None]
@@ -95,14 +99,12 @@ def fit(rows: Rows) -> Constants:
 
 
 def _criterion(constants: Constants, rows: Rows) -> float:
-    residual = np.log(constants.predict(rows) / rows.seconds)
-    loss = float(np.mean(_soft(residual))) + 1e-9
-    return len(rows) * math.log(loss) + constants.num_parameters * math.log(len(rows))
-
-
-def _soft(residual: Amounts) -> Amounts:
-    found: Amounts = 2 * (np.sqrt(1 + (residual / USUAL_ERROR) ** 2) - 1)
-    return found
+    """Schwarz's, on all but the worst sixth of the rows, which may be wrong themselves."""
+    squares = np.sort(np.log(constants.predict(rows) / rows.seconds) ** 2)
+    kept = squares[: len(rows) - len(rows) // 6]
+    return len(kept) * math.log(float(kept.mean()) + FINEST_ERROR**2) + constants.num_parameters * math.log(
+        len(kept)
+    )
 
 
 def _fit(rows: Rows, num_protocols: int, with_launch: bool) -> Constants:
@@ -130,7 +132,8 @@ def _start(rows: Rows, num_protocols: int, with_launch: bool, random: np.random.
     steps = quickest + random.uniform(-0.5, 2.0, num_protocols)
     efficiencies = best - random.uniform(-0.1, 2.0, num_protocols)
     launch = [math.log(float(rows.seconds.min()) / 2)] if with_launch else []
-    return np.clip(np.concatenate([launch, steps, efficiencies]), -59.0, 19.0)
+    start: Amounts = np.clip(np.concatenate([launch, steps, efficiencies]), -59.0, 19.0)
+    return start
 
 
 def _constants(logs: Amounts, with_launch: bool) -> Constants:
