@@ -25,6 +25,7 @@
 #include "runtime/executor.h"
 #include "runtime/kernels.h"
 #include "runtime/part.h"
+#include "simulator/simulator.h"
 #include "tables.h"
 #include "trace.h"
 
@@ -490,10 +491,37 @@ void bind_runtime(nb::module_& module) {
   });
 }
 
+using JobTables = std::tuple<Bytes, Bytes, Bytes, Bytes, Column<double>, double, double>;
+
+void bind_simulator(nb::module_& module) {
+  module.def("simulate", [](const std::vector<JobTables>& given, Column<double> capacities, Column<int64_t> first_hop,
+                            Column<int64_t> hops, Column<double> latencies, Column<int32_t> work, uint32_t slots,
+                            bool fold, bool record, bool events) {
+    std::vector<simulator::Job> jobs;
+    for (const auto& [ranks, blocks, steps, dependencies, tile_bytes, step_seconds, bandwidth] : given)
+      jobs.push_back({{rows<Rank>(ranks), rows<Threadblock>(blocks), rows<Step>(steps), rows<Dependency>(dependencies)},
+                      column(tile_bytes), step_seconds, bandwidth});
+    constexpr size_t kColumns = sizeof(simulator::WorkResources) / sizeof(int32_t);
+    ENFORCE(work.size() % kColumns == 0);
+    const simulator::Setting setting{
+        column(capacities), column(first_hop), column(hops), column(latencies),
+        {reinterpret_cast<const simulator::WorkResources*>(work.data()), work.size() / kColumns}, slots};
+    simulator::Result result;
+    {
+      const nb::gil_scoped_release unlocked;
+      result = simulator::simulate(jobs, setting, {fold, record, events});
+    }
+    return nb::make_tuple(result.ended, result.seconds, give<double>(std::move(result.block_seconds)),
+                          give<uint32_t>(std::move(result.block_class)),
+                          give<uint32_t>(std::move(result.resource_class)), result.num_simulated, result.by_events,
+                          give_rows(std::move(result.records)), give_rows(std::move(result.path)));
+  });
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
-  module.doc() = "The C++ core of Hemiola: the trace of chunk programs, the passes, the proof and the executor.";
+  module.doc() = "The C++ core of Hemiola: the trace of chunk programs, the passes, the proof, the executor and the simulator.";
   module.def("version", [] { return HEMIOLA_VERSION; }, "The version of the package this core was built for.");
   module.def("opcodes", [] {
     nb::list names;
@@ -505,4 +533,5 @@ NB_MODULE(_core, module) {
   bind_passes(module);
   bind_proof(module);
   bind_runtime(module);
+  bind_simulator(module);
 }

@@ -1,4 +1,4 @@
-"""The C++ core of Hemiola: the trace of chunk programs, the passes, the proof and the executor."""
+"""The C++ core of Hemiola: the trace of chunk programs, the passes, the proof, the executor and the simulator."""
 
 from typing import Any
 
@@ -180,3 +180,20 @@ class Call:
 def memory(array: object, writable: bool) -> tuple[int, int, int, int, bool]: ...
 def reduce(out: object, a: object, b: object, type: int, op: int, stream: bool) -> None: ...
 def copy(out: object, source: object, stream: bool) -> None: ...
+
+Job = tuple[Bytes, Bytes, Bytes, Bytes, npt.NDArray[np.float64], float, float]
+"""A plan's tables, the bytes of a chunk in every tile, seconds of a message, and a threadblock's bandwidth."""
+
+def simulate(
+    jobs: list[Job],
+    capacities: npt.NDArray[np.float64],
+    first_hop: npt.NDArray[np.int64],
+    hops: npt.NDArray[np.int64],
+    latencies: npt.NDArray[np.float64],
+    work: npt.NDArray[np.int32],
+    slots: int,
+    fold: bool,
+    record: bool,
+    events: bool,
+    /,
+) -> tuple[bool, float, npt.NDArray[np.float64], Column, Column, int, bool, Bytes, Bytes]: ...

@@ -1,1 +1,1 @@
-"""Simulator: how long a plan takes on a system, and how long anything must take."""
+"""How long a plan takes on a system, where the time goes, and how far that is from the bound."""

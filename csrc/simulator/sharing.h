@@ -1,0 +1,56 @@
+// Flows that share resources max-min fairly: nobody's rate can grow without taking from one who has no more.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "simulator/event_queue.h"
+#include "simulator/scene.h"
+
+namespace hemiola::simulator {
+
+class Sharing {
+ public:
+  // The event of source s has the id first_id + s in the queue.
+  Sharing(const Scene& scene, EventQueue& events, uint32_t first_id);
+
+  void start(uint32_t source, double num_bytes, double now);
+  void stop(uint32_t source);
+  // Gives new rates to all whose rates may have changed, and moves their events.
+  void settle(double now);
+  // What limits a flow's rate: a resource, or kNoResource.
+  int32_t limit(uint32_t source) const { return flows_[source].limit; }
+
+ private:
+  struct Flow {
+    double remaining = 0, rate = 0, since = 0;
+    double next_rate = 0;
+    int32_t limit = kNoResource;
+    bool active = false, seen = false, frozen = false;
+  };
+  struct User {
+    uint32_t source, use;
+  };
+  struct Resource {
+    std::vector<User> users;  // active ones
+    double available = 0, weight = 0;
+    uint32_t num_open = 0;    // users without a rate
+    bool dirty = false, seen = false;
+  };
+
+  void mark(uint32_t source);
+  void collect();
+  void see(uint32_t source);
+  void fill();
+  void freeze(uint32_t source, double rate, int32_t limit);
+
+  const Scene& scene_;
+  EventQueue& events_;
+  const uint32_t first_id_;
+  std::vector<Flow> flows_;
+  std::vector<uint32_t> place_;  // of every use, among the users of its resource
+  std::vector<Resource> resources_;
+  std::vector<uint32_t> dirty_, alone_, component_, members_;
+};
+
+}  // namespace hemiola::simulator

@@ -1,0 +1,205 @@
+"""replay: a plan's own tables, stepped as the executor steps them, on a model of a system.
+
+What is modelled is said in docs/simulator.md. Ranks that are provably alike are simulated once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hemiola import _core
+from hemiola.errors import PlanError, TopologyError
+from hemiola.ir.plan import NO_PEER, Plan
+from hemiola.ir.rows import as_bytes, from_bytes
+from hemiola.simulator.tiling import AS_THE_RUNTIME, Tiling, chunk_bytes_by_tile
+from hemiola.simulator.timeline import PIECE, RECORD, Load, Timeline
+from hemiola.topology.network import Network, network_of
+from hemiola.topology.system import Protocol, System
+
+NO_RESOURCE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """How to simulate; what comes out is the same but for what is kept."""
+
+    fold: bool = True
+    """Simulate one of all ranks that are provably alike."""
+    record: bool = False
+    """Keep every step of every tile, for traces and the critical path."""
+    by_events: bool = False
+    """Go from event to event also where nothing is shared and times could be had without a clock."""
+
+
+FOLDED = ReplayOptions()
+
+
+def simulate(
+    plan: Plan,
+    system: System,
+    num_bytes: float,
+    *,
+    devices: Sequence[int] | None = None,
+    tiling: Tiling = AS_THE_RUNTIME,
+    options: ReplayOptions = FOLDED,
+) -> Timeline:
+    """How a plan runs for an input of ``num_bytes`` a rank; rank r is on the system's device r, or on ``devices[r]``."""
+    return simulate_together([Load(plan, num_bytes, devices)], system, tiling=tiling, options=options)
+
+
+def simulate_together(
+    loads: Sequence[Load],
+    system: System,
+    *,
+    tiling: Tiling = AS_THE_RUNTIME,
+    options: ReplayOptions = FOLDED,
+) -> Timeline:
+    """How several plans run that begin at once and share the system."""
+    protocols = [protocol_of(load.plan, system) for load in loads]
+    network = network_of(system, _one_efficiency(protocols))
+    resources = _Resources.of(network)
+    sizes = {key: chunk_bytes_by_tile(load.plan, load.num_bytes, tiling) for key, load in _distinct(loads)}
+    jobs: list[_core.Job] = []
+    ends: list[npt.NDArray[np.int64]] = []
+    for load, protocol in zip(loads, protocols, strict=True):
+        ends.append(_ends(load, system))
+        tables = (load.plan.ranks, load.plan.threadblocks, load.plan.steps, load.plan.dependencies)
+        ranks, threadblocks, steps, dependencies = map(as_bytes, tables)
+        jobs.append(
+            (
+                ranks,
+                threadblocks,
+                steps,
+                dependencies,
+                sizes[_key(load)],
+                protocol.step_seconds,
+                protocol.threadblock_bandwidth,
+            )
+        )
+    src, dst = np.concatenate(ends, axis=1) if ends else np.empty((2, 0), np.int64)
+    first_hop, hops = network.routes(src, dst)
+    ended, seconds, block_seconds, block_class, resource_class, num_simulated, by_events, records, path = (
+        _core.simulate(
+            jobs,
+            resources.capacities,
+            first_hop,
+            hops,
+            _sums(network.latencies[hops], first_hop),
+            resources.of_devices[src].reshape(-1),
+            tiling.slots,
+            options.fold,
+            options.record,
+            options.by_events,
+        )
+    )
+    if not ended:
+        raise PlanError(
+            f"the plan does not end with {tiling.slots} slots: some threadblock waits forever; hemiola verify says which"
+        )
+    return Timeline(
+        system=system,
+        network=network,
+        loads=tuple(loads),
+        seconds=seconds,
+        threadblock_seconds=block_seconds,
+        threadblock_class=block_class,
+        resource_class=resource_class,
+        chunk_bytes=tuple(sizes[_key(load)] for load in loads),
+        first_hop=first_hop,
+        hops=hops,
+        num_simulated=num_simulated,
+        by_events=by_events,
+        records=from_bytes(records, RECORD),
+        pieces=from_bytes(path, PIECE)[::-1],
+        protocols=tuple(protocols),
+    )
+
+
+def protocol_of(plan: Plan, system: System) -> Protocol:
+    """The system's numbers for the plan's protocol: by its name, else the system's first, else none at all."""
+    known = system.protocols
+    return known.get(plan.protocol.value) or next(iter(known.values()), Protocol())
+
+
+def _one_efficiency(protocols: Sequence[Protocol]) -> Protocol:
+    found = {protocol.efficiency for protocol in protocols}
+    if len(found) > 1:
+        raise TopologyError(
+            f"plans whose protocols use {min(found):.2f} and {max(found):.2f} of a link cannot be simulated"
+            " together; give them the same protocol"
+        )
+    return protocols[0] if protocols else Protocol()
+
+
+def _key(load: Load) -> tuple[int, float]:
+    return id(load.plan), load.num_bytes
+
+
+def _distinct(loads: Sequence[Load]) -> list[tuple[tuple[int, float], Load]]:
+    return list({_key(load): load for load in loads}.items())
+
+
+def _ends(load: Load, system: System) -> npt.NDArray[np.int64]:
+    """The devices from and to which each threadblock sends; the same twice where it does not."""
+    plan = load.plan
+    if load.devices is None and plan.num_ranks > system.num_ranks:
+        raise TopologyError(
+            f"plan {plan.name!r} has {plan.num_ranks} ranks, but system {system.name!r} has {system.num_ranks} devices"
+        )
+    devices = np.arange(plan.num_ranks) if load.devices is None else np.asarray(load.devices, np.int64)
+    if len(devices) != plan.num_ranks or len(np.unique(devices)) != len(devices):
+        raise TopologyError(
+            f"plan {plan.name!r} needs {plan.num_ranks} different devices, but {len(devices)} were given,"
+            f" {len(np.unique(devices))} of them different"
+        )
+    if devices.size and not (devices.min() >= 0 and devices.max() < system.num_ranks):
+        raise TopologyError(
+            f"system {system.name!r} has devices 0 to {system.num_ranks - 1},"
+            f" but plan {plan.name!r} was put on device {int(devices.max())}"
+        )
+    rank = plan.threadblocks["rank"].astype(np.int64)
+    peer = plan.threadblocks["send_peer"].astype(np.int64)
+    return np.stack([devices[rank], devices[np.where(peer == NO_PEER, rank, peer)]])
+
+
+def _sums(values: npt.NDArray[np.float64], first: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Sums of runs, some of which may be empty; equal runs give equal sums to the last bit."""
+    sums = np.zeros(len(first) - 1)
+    lengths = np.diff(first)
+    for k in range(int(lengths.max(initial=0))):
+        longer = lengths > k
+        sums[longer] += values[first[:-1][longer] + k]
+    return sums
+
+
+@dataclass(frozen=True, slots=True)
+class _Resources:
+    """Links first, then what devices and hosts share when they add and copy."""
+
+    capacities: npt.NDArray[np.float64]
+    of_devices: npt.NDArray[np.int32]
+    """Per device: for adding its own resource and its host's, for copying the same; NO_RESOURCE without a limit."""
+
+    @staticmethod
+    def of(network: Network) -> _Resources:
+        system, compute = network.system, network.system.compute
+        hosts = np.array(system.host_of_rank, np.int64)
+        capacities, columns, first = [network.capacities], [], network.num_links
+        for bandwidth, members, count in (
+            (compute.add_bandwidth, np.arange(system.num_ranks), system.num_ranks),
+            (compute.host_add_bandwidth, hosts, system.num_hosts),
+            (compute.copy_bandwidth, np.arange(system.num_ranks), system.num_ranks),
+            (compute.host_copy_bandwidth, hosts, system.num_hosts),
+        ):
+            if math.isinf(bandwidth):
+                columns.append(np.full(system.num_ranks, NO_RESOURCE))
+                continue
+            columns.append(members + first)
+            capacities.append(np.full(count, bandwidth))
+            first += count
+        return _Resources(np.concatenate(capacities), np.stack(columns, axis=1).astype(np.int32))

@@ -1,0 +1,93 @@
+"""Tiling: how a call's data is cut into tiles and messages, as the executor does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hemiola.errors import LimitError
+from hemiola.ir.opcodes import TRAITS
+from hemiola.ir.plan import NO_PEER, Plan
+from hemiola.runtime.calls import share_chunks
+from hemiola.runtime.trial import fit_share, num_input_shares
+from hemiola.units import format_bytes
+
+_LINE_BYTES = 64
+_SMALL_SHARE_BYTES = 16 << 10
+_LEAST_MESSAGE_BYTES = 16 << 10
+_QUEUED_BYTES = 384 << 10
+_MOVES = np.array([traits.sends or traits.receives for traits in TRAITS])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiling:
+    """How messages are cut and queued; the defaults are the runtime's."""
+
+    slots: int = 4
+    """Messages that a connection holds before its sender waits."""
+    slot_bytes: int = 256 << 10
+    """The largest message."""
+    tile_bytes: int = 0
+    """Messages smaller than a slot; 0 chooses as the runtime does."""
+    element_bytes: int = 4
+    num_tiles: int | None = None
+    """This many tiles of equal size instead, however large that makes a message."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("slots", 1), ("slot_bytes", 1), ("tile_bytes", 0), ("element_bytes", 1)):
+            if getattr(self, name) < least:
+                raise LimitError(f"{name} is at least {least}, but is {getattr(self, name)}")
+        if self.num_tiles is not None and self.num_tiles < 1:
+            raise LimitError(f"num_tiles is at least 1, but is {self.num_tiles}")
+
+
+AS_THE_RUNTIME = Tiling()
+
+
+def chunk_bytes_by_tile(plan: Plan, num_bytes: float, tiling: Tiling) -> npt.NDArray[np.float64]:
+    """How many bytes of a chunk each tile has, for an input of ``num_bytes`` a rank."""
+    chunks = share_chunks(plan)
+    if tiling.num_tiles is not None:
+        whole = num_bytes / num_input_shares(plan.collective) / chunks
+        return np.full(tiling.num_tiles, whole / tiling.num_tiles)
+    size = tiling.element_bytes
+    share = fit_share(plan.collective, -(-int(num_bytes) // size))
+    tile = _tile_elements(plan, tiling)
+    chunk, rest = divmod(share, chunks)
+    if rest and share * size <= _SMALL_SHARE_BYTES:
+        chunk, rest = 0, chunk + 1
+    elif rest:
+        rest = 1
+    return np.concatenate([_cut(chunk, tile), _cut(rest, tile)]) * size
+
+
+def _cut(length: int, tile: int) -> npt.NDArray[np.float64]:
+    whole, last = divmod(length, tile)
+    return np.array([tile] * whole + [last] * (last > 0), np.float64)
+
+
+def _tile_elements(plan: Plan, tiling: Tiling) -> int:
+    """Elements of a chunk in a whole tile: the largest message of any rank must fit."""
+    moved = plan.steps["count"][_MOVES[plan.steps["opcode"]]]
+    largest = max(int(moved.max(initial=1)), 1)
+    limit = min(tiling.tile_bytes, tiling.slot_bytes) or _chosen_message(plan, tiling.slot_bytes)
+    tile = max(limit // largest // tiling.element_bytes, 1)
+    line = _LINE_BYTES // tiling.element_bytes
+    if line and tile > line:
+        tile -= tile % line
+    if tile * largest * tiling.element_bytes > tiling.slot_bytes:
+        raise LimitError(
+            f"a message of {largest} chunks does not fit in a slot of {format_bytes(tiling.slot_bytes)};"
+            " take larger slots or fewer chunks"
+        )
+    return tile
+
+
+def _chosen_message(plan: Plan, slot_bytes: int) -> int:
+    """Whole slots, and smaller messages where a rank sends over many connections."""
+    senders = plan.threadblocks["rank"][plan.threadblocks["send_peer"] != NO_PEER]
+    most = max(int(np.bincount(senders).max(initial=1)) if len(senders) else 1, 1)
+    queued = _QUEUED_BYTES // most // _LINE_BYTES * _LINE_BYTES
+    return min(slot_bytes, max(_LEAST_MESSAGE_BYTES, queued))
