@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from hemiola.errors import FormatError
-from hemiola.simulator.calibrate import LARGE_BYTES, calibrate, rows_of, without_latency
+from hemiola.simulator.calibrate import LARGE_BYTES, calibrate, rows_of
 from hemiola.simulator.fit import Constants, Rows, errors, fit
+from hemiola.simulator.rescale import with_bandwidths, with_latencies, without_latency
+from hemiola.simulator.units_of_ranks import Distances
 from hemiola.topology.parse.measured_times import read_measurements
 from hemiola.topology.parse.nccl_tests import Measurement
 from hemiola.topology.system import Link, System
@@ -82,7 +84,8 @@ def test_a_calibrated_system_has_what_was_measured() -> None:
     assert found.mean_error() == pytest.approx(0, abs=1e-3)
     assert list(found.system.protocols) == ["Simple"]
     assert found.system.protocols["Simple"].efficiency == pytest.approx(0.8, rel=1e-3)
-    assert found.system.protocols["Simple"].step_seconds == pytest.approx(8e-6, rel=1e-2)
+    assert found.system.protocols["Simple"].step_seconds == pytest.approx(0, abs=1e-8)
+    assert Distances(found.system, 8).diameter()[0] == pytest.approx(10e-6, rel=1e-2)
     assert not found.below_bound
 
 
@@ -117,6 +120,29 @@ def test_without_latency_nothing_else_changes() -> None:
     still = without_latency(system)
     assert still.link_of((0,)) == Link(GB, GB)
     assert still.link_of((1,)) == Link(GB, 2 * GB)
+
+
+def test_a_step_that_only_one_protocol_has_is_its_message() -> None:
+    system = two_levels(2, 4, 100 * GB, 300 * GB)
+    blank = [Measurement("allreduce", 8, size, 1.0) for size in SIZES]
+    truth = Constants(0.0, (1e-6, 9e-6), (0.2, 0.9))
+    times = truth.predict(rows_of(blank, system)).tolist()
+    found = calibrate([replace(one, seconds=time) for one, time in zip(blank, times, strict=True)], system)
+    assert list(found.system.protocols) == ["Simple", "LL"]
+    assert found.system.protocols["LL"].step_seconds == pytest.approx(0, abs=1e-8)
+    assert found.system.protocols["Simple"].step_seconds == pytest.approx(8e-6, rel=1e-2)
+    assert Distances(found.system, 8).diameter()[0] == pytest.approx(1e-6, rel=1e-2)
+
+
+def test_one_level_can_be_changed_alone() -> None:
+    system = two_levels(2, 4, 10 * GB, 300 * GB)
+    faster = with_bandwidths(system, 2.0, [0])
+    assert (faster.link_of((0,)), faster.link_of((0, 0))) == (
+        Link(20 * GB, 20 * GB),
+        Link(300 * GB, 300 * GB),
+    )
+    slower = with_latencies(system, lambda seconds: seconds + 1e-6, [1])
+    assert (slower.link_of((0,)).latency, slower.link_of((0, 0)).latency) == (0.0, 1e-6)
 
 
 @pytest.mark.skipif(not H200.exists(), reason="needs ../shared/data")

@@ -16,9 +16,10 @@ from hemiola.collectives import Collective
 from hemiola.errors import FormatError
 from hemiola.simulator.bounds import lower_bound
 from hemiola.simulator.fit import Constants, Rows, fit
+from hemiola.simulator.rescale import with_bandwidths, with_latencies, without_latency
 from hemiola.simulator.units_of_ranks import Distances
 from hemiola.topology.parse.nccl_tests import Measurement
-from hemiola.topology.system import Link, Protocol, System
+from hemiola.topology.system import Protocol, System
 
 LARGE_BYTES = 64 << 20
 PROBE_BYTES = 1 << 30
@@ -119,26 +120,6 @@ def rows_of(measurements: Sequence[Measurement], system: System) -> Rows:
     )
 
 
-def without_latency(system: System) -> System:
-    """The same with all latencies zero."""
-
-    def still(link: Link) -> Link:
-        return replace(link, latency=0.0)
-
-    levels = tuple(
-        replace(
-            level,
-            link=level.link and still(level.link),
-            fabric=replace(
-                level.fabric, edges=tuple(replace(edge, latency=0.0) for edge in level.fabric.edges)
-            ),
-        )
-        for level in system.levels
-    )
-    exceptions = {path: still(link) for path, link in system.exceptions.items()}
-    return replace(system, levels=levels, exceptions=exceptions)
-
-
 def _with_ranks(one: Measurement, system: System) -> Measurement:
     n = one.num_ranks or system.num_ranks
     if not 2 <= n <= system.num_ranks:
@@ -159,16 +140,26 @@ def _bound(one: Measurement, system: System) -> float:
 
 
 def _calibrated(system: System, constants: Constants, measurements: Sequence[Measurement]) -> System:
-    """The system with protocols as fitted. Where they get more than the links were said to have, these are raised."""
-    best = max(1.0, *constants.efficiencies)
+    """The system with latencies and protocols as fitted.
+
+    The quickest protocol's step is all on the links, so that the farthest ranks are that far apart; the others' messages
+    cost what they take longer. Where protocols get more than the links were said to have, these are raised.
+    """
+    deciding, best = _deciding_levels(system, measurements[-1]), max(1.0, *constants.efficiencies)
     if best > 1:
-        levels = _deciding_levels(system, measurements[-1])
-        system = _raised(system, levels, _four_digits(best))
-    distance = Distances(system, measurements[-1].num_ranks or 0).diameter()[0]
+        system = with_bandwidths(system, _four_digits(best), deciding)
+    n, quickest = measurements[-1].num_ranks or 0, _four_digits(min(constants.step_seconds))
+    distance = Distances(system, n).diameter()[0]
+    if distance > 0:
+        system = with_latencies(system, lambda seconds: _four_digits(seconds * quickest / distance))
+    elif system.levels[deciding[0]].link is not None:
+        system = with_latencies(system, lambda seconds: quickest / 2, deciding[:1])
+    else:
+        quickest = 0.0  # the edges of a mesh without latencies: how many a message crosses is not known
     names = NAMES[len(constants.step_seconds)]
     protocols = {
         name: Protocol(
-            efficiency=_four_digits(efficiency / best), step_seconds=_four_digits(max(0.0, step - distance))
+            efficiency=_four_digits(efficiency / best), step_seconds=_four_digits(max(0.0, step - quickest))
         )
         for name, efficiency, step in zip(names, constants.efficiencies, constants.step_seconds, strict=True)
     }
@@ -188,21 +179,6 @@ def _deciding_levels(system: System, one: Measurement) -> list[int]:
     found = [
         number
         for number in range(len(system.levels))
-        if lower_bound(collective, PROBE_BYTES, _raised(still, [number], 2.0)).seconds < before
+        if lower_bound(collective, PROBE_BYTES, with_bandwidths(still, 2.0, [number])).seconds < before
     ]
     return found or list(range(len(system.levels)))
-
-
-def _raised(system: System, numbers: Sequence[int], factor: float) -> System:
-    """The system with the links of some levels faster."""
-    levels = list(system.levels)
-    for number in numbers:
-        level = levels[number]
-        edges = tuple(replace(edge, bandwidth=edge.bandwidth * factor) for edge in level.fabric.edges)
-        fabric = replace(level.fabric, bandwidth=level.fabric.bandwidth * factor, edges=edges)
-        levels[number] = replace(level, link=level.link and level.link.scaled(factor), fabric=fabric)
-    exceptions = {
-        path: link.scaled(factor) if len(path) - 1 in numbers else link
-        for path, link in system.exceptions.items()
-    }
-    return replace(system, levels=tuple(levels), exceptions=exceptions)
