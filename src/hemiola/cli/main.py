@@ -26,7 +26,7 @@ VERBS: Mapping[str, str] = {
     "show": "Print a plan so that a person can read it.",
     "run": "Run a plan on this machine on random data and check every element.",
     "bench": "Time a collective beside Gloo and MPI, side by side in one run.",
-    "calibrate": "Fit a system's bandwidths, latencies and protocols to measured times.",
+    "calibrate": "Fit a system's latencies and bandwidths to measured times.",
     "tune": "Choose the best plan for every size of a collective on a system.",
 }
 """Verb to its line in the help. The command is ``command`` in the module of that name."""

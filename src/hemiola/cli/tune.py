@@ -129,7 +129,16 @@ def _print(windows: Sequence[Window], lines: list[str], files: list[Path], outpu
         for line in lines:
             click.echo(f"  {line}")
     if output is not None:
-        num_plans = sum(path.suffix == ".plan" for path in files)
+        _print_written(files, output)
+
+
+def _print_written(files: list[Path], output: Path) -> None:
+    num_plans = sum(path.suffix == ".plan" for path in files)
+    if num_plans:
         click.echo(
             f"\nWrote {num_plans} plans to {output}; HEMIOLA_PLANS={output} makes the runtime use them."
+        )
+    else:
+        click.echo(
+            "\nNothing is clearly faster than what the runtime does by itself, so no plans were written."
         )
