@@ -28,6 +28,8 @@ VERBS: Mapping[str, str] = {
     "systems": "List machines, and make one from what a cluster can tell.",
     "bench": "Time a collective beside Gloo and MPI, side by side in one run.",
     "lab": "Build a real hierarchical network on this machine, and run commands in it.",
+    "calibrate": "Fit a system's latencies and bandwidths to measured times.",
+    "tune": "Choose the best plan for every size of a collective on a system.",
 }
 """Verb to its line in the help. The command is ``command`` in the module of that name."""
 

@@ -1,0 +1,129 @@
+"""Logs of nccl-tests and rccl-tests: their rows of sizes and times, whatever stands around them.
+
+A row is ``size count type redop [root] time algbw busbw wrong time algbw busbw wrong``, sizes in bytes, times in
+microseconds, first out of place, then in place. Launchers put their own words before and between; a line that is not a row
+is passed over. Which collective it was is said by newer versions, by the name of the program where it is printed, by the
+name of the file, or by whoever asks.
+
+Sizes in such logs are those of the larger buffer of a rank. Hemiola counts the input of a rank.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hemiola.errors import FormatError
+
+MAX_CHARACTERS = 1 << 26
+LARGEST = 1 << 62
+
+_TESTS: Mapping[str, str] = {
+    "all_reduce": "allreduce",
+    "all_gather": "allgather",
+    "reduce_scatter": "reducescatter",
+    "alltoall": "alltoall",
+    "all_to_all": "alltoall",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "gather": "gather",
+    "scatter": "scatter",
+    "sendrecv": "alltonext",
+}
+"""How nccl-tests call what Hemiola calls; in their sendrecv every rank sends to the next."""
+COUNTED_BY_OUTPUT = ("allgather", "gather")
+"""Whose sizes in logs are those of all ranks' inputs together."""
+
+_PREFIX = re.compile(r"^(?:\[[^\]\s]{1,64}\](?:<std(?:out|err)>)?:?\s*|\s*\d{1,6}:\s+)")
+_ROW = re.compile(r"\s*(\d{1,19})\s+(\d{1,19})\s+([a-z]\w*)\s+([a-z]\w*)\s+(.+)", re.ASCII)
+_RANK = re.compile(r"#\s+Rank\s+(\d{1,7})\s.*\bdevice\b", re.IGNORECASE)
+_PROGRAM = re.compile(r"\b(" + "|".join(sorted(_TESTS, key=len, reverse=True)) + r")_perf\b")
+_STARTING = re.compile(r"#\s+Collective test starting:\s+(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """How long one collective took."""
+
+    kind: str
+    """A key of ``collectives.KINDS``."""
+    num_ranks: int | None
+    """None where the source does not say."""
+    num_bytes: int
+    """The input of a rank."""
+    seconds: float
+
+
+def read_nccl_tests(
+    text: str, name: str, *, kind: str | None = None, num_ranks: int | None = None
+) -> list[Measurement]:
+    """The rows of a log, out of place where both places were timed; ``kind`` and ``num_ranks`` where it does not say."""
+    if len(text) > MAX_CHARACTERS:
+        raise FormatError(f"{name}: a log has at most {MAX_CHARACTERS} characters")
+    lines = [_PREFIX.sub("", line) for line in text.splitlines()]
+    rows = [row for row in map(_row, lines) if row is not None]
+    if not rows:
+        raise FormatError(
+            f"{name}: no rows of nccl-tests were found, such as '1048576 262144 float sum -1 45.9 22.8 39.9 0 45.7 22.9 40.1 0'"
+        )
+    ranks = {int(found[1]) for line in lines if (found := _RANK.match(line))}
+    count = len(ranks) or num_ranks
+    kind = _said_kind(lines) or kind or kind_in_name(name)
+    if kind is None:
+        raise FormatError(f"{name}: the log does not say which collective it is of; say it with --collective")
+    return [Measurement(kind, count, input_bytes(kind, size, count, name), seconds) for size, seconds in rows]
+
+
+def input_bytes(kind: str, size: int, num_ranks: int | None, name: str) -> int:
+    """A rank's input, from the size by which logs count."""
+    if kind not in COUNTED_BY_OUTPUT:
+        return size
+    if num_ranks is None:
+        raise FormatError(f"{name}: the sizes of {kind} are those of all ranks, but their number is not said")
+    return size // num_ranks
+
+
+def kind_in_name(name: str) -> str | None:
+    """The collective that a file's name speaks of, the longest such word first."""
+    plain = re.sub(r"[-_\s]", "", name.rpartition("/")[2].lower())
+    words = sorted(
+        ((word.replace("_", ""), kind) for word, kind in _TESTS.items()), key=lambda one: -len(one[0])
+    )
+    return next((kind for word, kind in words if word in plain), None)
+
+
+def _said_kind(lines: list[str]) -> str | None:
+    for line in lines:
+        found = _STARTING.search(line) or _PROGRAM.search(line)
+        if found and (kind := _TESTS.get(found[1].removesuffix("_perf"))):
+            return kind
+    return None
+
+
+def _row(line: str) -> tuple[int, float] | None:
+    """Size and seconds; None for a line that is no row, or whose times say nothing."""
+    match = _ROW.fullmatch(line)
+    if match is None or int(match[1]) > LARGEST:
+        return None
+    words = match[5].split()
+    if words and re.fullmatch(r"-?\d{1,7}", words[0], re.ASCII) and len(words) in (5, 9):
+        words = words[1:]  # the root
+    if len(words) not in (4, 8):
+        return None
+    for first in range(0, len(words), 4):
+        microseconds = _number(words[first])
+        if microseconds is not None and microseconds > 0 and int(match[1]) > 0:
+            return int(match[1]), microseconds * 1e-6
+    return None
+
+
+def _number(word: str) -> float | None:
+    if len(word) > 32:
+        return None
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
