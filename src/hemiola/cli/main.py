@@ -24,6 +24,7 @@ VERBS: Mapping[str, str] = {
     "verify": "Prove a plan file right, or say what is wrong with it.",
     "explain": "Say whether a runtime would use a file, and if not, why.",
     "show": "Print a plan so that a person can read it.",
+    "simulate": "Predict a plan's time on a system, and where it goes.",
     "run": "Run a plan on this machine on random data and check every element.",
     "systems": "List machines, and make one from what a cluster can tell.",
     "bench": "Time a collective beside Gloo and MPI, side by side in one run.",
