@@ -34,7 +34,7 @@ def command() -> None:
     """Build a real hierarchical network on this machine, run commands in it, and take it down.
 
     Every host is a network namespace with shaped interfaces; nothing leaves them, and the machine's own network is
-    not touched. It takes root.
+    not touched. It takes root. All but exec take --json.
     """
 
 

@@ -28,7 +28,7 @@ VERBS: Mapping[str, str] = {
     "run": "Run a plan on this machine on random data and check every element.",
     "systems": "List machines, and make one from what a cluster can tell.",
     "bench": "Time a collective beside Gloo and MPI, side by side in one run.",
-    "lab": "Build a real hierarchical network on this machine, and run commands in it.",
+    "lab": "Build a hierarchical network on this machine, and run in it.",
     "calibrate": "Fit a system's latencies and bandwidths to measured times.",
     "tune": "Choose the best plan for every size of a collective on a system.",
 }

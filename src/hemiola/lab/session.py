@@ -49,18 +49,32 @@ class Session:
         libraries: Sequence[str] = (),
     ) -> list[Measured]:
         """Plans by their labels, what a Communicator would choose, and libraries, in turns; ``num_bytes`` of input a rank."""
-        entrants = [self._entrant(label, plan, kind, num_bytes) for label, plan in plans.items()]
+        entrants = [
+            self._entrant(label, plan, kind, num_bytes, OWN, busiest_link(plan, num_bytes, self.network)[0])
+            for label, plan in plans.items()
+        ]
         task = Task(kind, self.network.system.num_ranks, num_bytes, ELEMENT)
         if own_choice:
             entrants.append(Entrant(OWN_CHOICE, self.teams[OWN], task))
         entrants += [Entrant(LABELS[name], self.teams[name], task) for name in libraries]
         return measure(entrants, num_rounds)
 
-    def _entrant(self, label: str, plan: Plan, kind: str, num_bytes: int) -> Entrant:
+    def measure_groups(
+        self, kind: str, num_bytes: int, plans: Mapping[str, Plan], num_rounds: int, team: str
+    ) -> list[Measured]:
+        """Plans that all groups of a team ``groups:K`` run at once."""
+        return measure(
+            [self._entrant(label, plan, kind, num_bytes, team, None) for label, plan in plans.items()],
+            num_rounds,
+        )
+
+    def _entrant(
+        self, label: str, plan: Plan, kind: str, num_bytes: int, team: str, wire_seconds: float | None
+    ) -> Entrant:
         path = self.folder / f"{secrets.token_hex(8)}.plan"
         write_native(plan, path)
         task = Task(kind, plan.num_ranks, num_bytes, ELEMENT, str(path))
-        return Entrant(label, self.teams[OWN], task, busiest_link(plan, num_bytes, self.network)[0])
+        return Entrant(label, self.teams[team], task, wire_seconds)
 
 
 @contextmanager

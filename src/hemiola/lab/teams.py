@@ -45,14 +45,18 @@ def _ranks(
     lab: Lab, name: str, num_ranks: int, folder: str, timeout: float, more: Mapping[str, str], mark: str
 ) -> Spawn:
     command = [sys.executable, "-m", "hemiola.lab.contest", name, folder, str(timeout)]
-    secret = secrets.token_hex(32)
+    # Teams do not know of each other: each has a secret and a port of its own, below those that the kernel hands out.
+    own = {
+        "HEMIOLA_JOB_SECRET": secrets.token_hex(32),
+        "HEMIOLA_PORT": str(20_000 + secrets.randbelow(9_000)),
+    }
 
     def spawn(streams: dict[str, Any]) -> Sequence[subprocess.Popen[bytes]]:
         return [
             lab.start(
                 host,
                 command,
-                {**lab.environment(rank), "HEMIOLA_JOB_SECRET": secret, **more},
+                {**lab.environment(rank), **own, **more},
                 mark,
                 **streams,
             )

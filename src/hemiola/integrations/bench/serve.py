@@ -19,8 +19,11 @@ from hemiola.integrations.bench.contestant import Contestant, Task
 from hemiola.runtime.check import expect
 
 
-def serve(address: str, rank: int, contestant: Contestant) -> None:
-    """Obey the driver at ``address`` until it closes the connection."""
+def serve(address: str, rank: int, contestant: Contestant, *, place: int | None = None) -> None:
+    """Obey the driver at ``address`` until it closes the connection.
+
+    ``place`` is the rank inside of the collectives, where ranks are not all in one.
+    """
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(address)
         with sock.makefile("rw", encoding="utf-8") as lines:
@@ -32,7 +35,9 @@ def serve(address: str, rank: int, contestant: Contestant) -> None:
                 try:
                     if "prepare" in command:
                         task = Task(**command["prepare"])
-                        calls[command["as"]], answer = _prepare(contestant, task, rank)
+                        calls[command["as"]], answer = _prepare(
+                            contestant, task, rank if place is None else place
+                        )
                     elif "block" in command:
                         call = calls[command["of"]]
                         answer = {"seconds": _time(contestant, call, command["block"], command["warm"])}
