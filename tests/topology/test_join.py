@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hemiola.errors import TopologyError
@@ -64,6 +64,7 @@ def test_64_hosts_spread_over_leaves_of_21_22_and_21() -> None:
     assert read_system(write_system(system)) == system
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1, max_size=4))
 def test_every_host_of_a_tree_is_there_once_under_its_switch(tree: list[list[int]]) -> None:
     leaves: dict[str, str] = {}
