@@ -187,7 +187,7 @@ def test_every_device_has_one_of_the_nearest_nics(distances: list[list[int]]) ->
 
 def test_uplinks_that_are_not_needed_are_noted() -> None:
     joined = join("n", SWITCHED, read_topology_conf(THREE_LEAVES), (), Given(uplink_bandwidths=(1e9, 2e9)))
-    assert "1 of the uplink bandwidths not needed: the hosts have 1 level(s) of switches" in joined.notes
+    assert "2 uplink bandwidths are given, 1 used: one for each level of switches" in joined.notes
 
 
 def test_a_matrix_of_nvidia_smi() -> None:

@@ -95,9 +95,9 @@ def _switch_levels(layout: Layout, given: Given, questions: Questions) -> list[L
             f"uplinks of one switch together{', once for each level of switches, the one next to the hosts first' if len(counts) > 1 else ''}",
         )
         levels.append(Level(name, count, Link(bandwidth, bandwidth, given.uplink_latency or 0.0)))
-    if (unused := len(given.uplink_bandwidths) - len(counts)) > 0:
+    if len(given.uplink_bandwidths) > len(counts):
         questions.notes.append(
-            f"{unused} of the uplink bandwidths not needed: the hosts have {len(counts)} level(s) of switches"
+            f"{len(given.uplink_bandwidths)} uplink bandwidths are given, {len(counts)} used: one for each level of switches"
         )
     return levels[::-1]
 
