@@ -94,7 +94,7 @@ def test_a_cluster_is_imported(folder: Path) -> None:
         "      └─ gpu [4]: 300GB/s each way, on a switch",
         "except host 21 of leaf 0 and 1 more: missing",
         "hosts are called gpu001 to gpu064",
-        "note: left out, because no device is nearest to them: storage",
+        "note: left out, because every device uses another NIC: storage",
         "wrote cluster.yaml",
     ]
     system = load_system("cluster.yaml")
@@ -110,7 +110,7 @@ def test_an_import_as_json(folder: Path) -> None:
         ["a", "b"],
         None,
     )
-    assert found["notes"][0] == "left out, because no device is nearest to them: mlx5_8"
+    assert found["notes"][0] == "left out, because every device uses another NIC: mlx5_8"
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,14 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hemiola.errors import TopologyError
 from hemiola.topology.host_facts import HostFacts, Nic
 from hemiola.topology.inside_host import Given
 from hemiola.topology.join import join
+from hemiola.topology.nics import nearest_nics
 from hemiola.topology.parse.nccl_xml import read_nccl_xml
 from hemiola.topology.parse.nvidia_topo import read_nvidia_topo
 from hemiola.topology.parse.slurm import Switch, read_topology_conf
@@ -43,7 +44,7 @@ def test_hosts_on_one_switch() -> None:
         Level("gpu", 4, Link(300e9, 300e9)),
     )
     assert (system.name, system.host_names, system.about) == ("two", ("a", "b"), "from host.xml")
-    assert joined.notes[0] == "left out, because no device is nearest to them: storage"
+    assert joined.notes[0] == "left out, because every device uses another NIC: storage"
     assert "latencies are 0" in joined.notes[1]
 
 
@@ -64,6 +65,7 @@ def test_64_hosts_spread_over_leaves_of_21_22_and_21() -> None:
     assert read_system(write_system(system)) == system
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1, max_size=4))
 def test_every_host_of_a_tree_is_there_once_under_its_switch(tree: list[list[int]]) -> None:
     leaves: dict[str, str] = {}
@@ -149,6 +151,45 @@ def test_devices_choose_the_nearest_nic_and_share_what_is_equally_near() -> None
     )
 
 
+def test_several_nics_of_a_device_are_one_link() -> None:
+    nics = tuple(Nic(f"n{n}", 1e9) for n in range(8))
+    near = tuple(tuple(1 if nic // 2 == device else 5 for nic in range(8)) for device in range(4))
+    joined = join("n", replace(SWITCHED, nics=nics, distances=near), (), ("x", "y"))
+    assert joined.system.levels[0].link == Link(2e9, 2e9, num=4)
+    assert joined.notes[0] == "each link of a host to the network is 2 NICs together"
+    uneven = tuple((*row[:7], 9) for row in near)
+    joined = join("n", replace(SWITCHED, nics=nics, distances=uneven), (), ("x", "y"))
+    assert joined.system.levels[0].link == Link(1e9, 1e9, num=4)
+    assert joined.notes[0] == "left out, because every device uses another NIC: n1, n3, n5, n7"
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 8).flatmap(
+        lambda n: st.lists(st.lists(st.integers(0, 3), min_size=n, max_size=n), min_size=1, max_size=8)
+    )
+)
+def test_every_device_has_one_of_the_nearest_nics(distances: list[list[int]]) -> None:
+    nics = tuple(Nic(f"n{n}", 1e9) for n in range(len(distances[0])))
+    host = replace(
+        SWITCHED,
+        devices=tuple(map(str, range(len(distances)))),
+        nics=nics,
+        distances=tuple(map(tuple, distances)),
+    )
+    use = nearest_nics(host)
+    for device, row in enumerate(distances):
+        assert row[use.bundles[use.link_of_device[device]][0]] == min(row)
+    assert set(use.link_of_device) == set(range(len(use.bundles)))
+    assert len(set(map(len, use.bundles))) == 1
+    assert len({nic for bundle in use.bundles for nic in bundle}) == sum(map(len, use.bundles))
+
+
+def test_uplinks_that_are_not_needed_are_noted() -> None:
+    joined = join("n", SWITCHED, read_topology_conf(THREE_LEAVES), (), Given(uplink_bandwidths=(1e9, 2e9)))
+    assert "2 uplink bandwidths are given, 1 used: one for each level of switches" in joined.notes
+
+
 def test_a_matrix_of_nvidia_smi() -> None:
     host = read_nvidia_topo(TOPO_TEXT, "topo.txt")
     given = Given(link_bandwidth=25e9, nic_bandwidth=25e9)
@@ -157,7 +198,7 @@ def test_a_matrix_of_nvidia_smi() -> None:
         Level("host", 2, Link(25e9, 25e9, num=8)),
         Level("gpu", 8, Link(300e9, 300e9)),
     )
-    assert joined.notes[0] == "left out, because no device is nearest to them: mlx5_8"
+    assert joined.notes[0] == "left out, because every device uses another NIC: mlx5_8"
 
 
 def test_devices_that_only_pcie_joins() -> None:
@@ -172,6 +213,16 @@ def test_nics_that_no_file_names() -> None:
     given = Given(link_bandwidth=25e9, nic_bandwidth=50e9, num_nics=4)
     link = join("n", host, (), ("a", "b"), given).system.levels[0].link
     assert link == Link(50e9, 50e9, num=4, behind=(0, 0, 1, 1, 2, 2, 3, 3))
+
+
+def test_more_nics_than_devices_that_no_file_names() -> None:
+    host = read_nvidia_topo(topo_text(every_pair(8, "NV18")))
+    given = Given(link_bandwidth=25e9, nic_bandwidth=12.5e9, num_nics=32)
+    assert join("n", host, (), ("a", "b"), given).system.levels[0].link == Link(50e9, 50e9, num=8)
+    with pytest.raises(
+        TopologyError, match=r"--nics 12 cannot be shared out evenly among the 8 devices .* such as 16"
+    ):
+        join("n", host, (), ("a", "b"), replace(given, num_nics=12))
 
 
 NIC = "the NIC's bandwidth is not in {}: give --nic-bandwidth, such as 200Gbit/s"
@@ -212,8 +263,8 @@ UPWARD = (
         ),
         (
             SWITCHED, THREE_LEAVES + "SwitchName=leaf4 Nodes=z\nSwitchName=spine2 Switches=leaf4\nSwitchName=core Switches=spine,spine2",
-            f"{UPWARD}, once for each tier, the one next to the hosts first; "
-            f"{UPWARD.replace('leaf', 'spine')}, once for each tier, the one next to the hosts first",
+            f"{UPWARD}, once for each level of switches, the one next to the hosts first; "
+            f"{UPWARD.replace('leaf', 'spine')}, once for each level of switches, the one next to the hosts first",
         ),
     ],
 )  # fmt: skip

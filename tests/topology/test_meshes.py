@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hemiola.topology.meshes import form_of, full_pairs, ring_pairs, torus_pairs
@@ -15,6 +15,7 @@ from hemiola.topology.parse.yaml_system import read_system
 from hemiola.topology.system import Edge
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3))
 def test_every_unit_of_a_torus_has_its_neighbours(sizes: list[int]) -> None:
     pairs = list(torus_pairs(sizes))

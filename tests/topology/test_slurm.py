@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hemiola.errors import TopologyError
@@ -11,6 +11,7 @@ from hemiola.topology.parse.slurm import Switch, expand_hosts, read_topology_con
 from topology.host_texts import THREE_LEAVES
 
 
+@settings(deadline=None)
 @given(st.text("abz-_.", min_size=1, max_size=5), st.integers(0, 500), st.integers(0, 300), st.integers(1, 5))
 def test_a_range_names_its_numbers(stem: str, first: int, more: int, width: int) -> None:
     names = expand_hosts(f"{stem}[{first:0{width}d}-{first + more}]")
@@ -19,6 +20,7 @@ def test_a_range_names_its_numbers(stem: str, first: int, more: int, width: int)
     assert all(len(name) >= len(stem) + max(width, len(str(first))) for name in names)
 
 
+@settings(deadline=None)
 @given(st.sets(st.text("abc012.-", min_size=1, max_size=6), min_size=1, max_size=6))
 def test_names_without_brackets_stay(names: set[str]) -> None:
     assert expand_hosts(" , ".join(sorted(names))) == tuple(sorted(names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from hemiola.topology.parse.yaml_system import read_system
 from hemiola.topology.shapes import load_shape, shape_names
@@ -11,6 +11,7 @@ from hemiola.topology.write_system import write_system
 from topology.systems import systems
 
 
+@settings(deadline=None)
 @given(systems())
 def test_what_is_written_reads_back_as_the_same_system(system: System) -> None:
     read = read_system(write_system(system))
@@ -18,6 +19,7 @@ def test_what_is_written_reads_back_as_the_same_system(system: System) -> None:
     assert list(read.protocols) == list(system.protocols)
 
 
+@settings(deadline=None)
 @given(systems())
 def test_the_text_is_stable(system: System) -> None:
     text = write_system(system)

@@ -117,6 +117,10 @@ MISTAKES = {
         "levels: [{name: gpu, count: 2, link: {bandwidth: 1GB/s}, fabric: @}]", "3",
         "levels[0].fabric: expected keys and values such as {kind: switch, reduces: true}, found 3",
     ),
+    "fabric empty": (
+        "levels: [{name: gpu, count: 2, link: {bandwidth: 1GB/s}, fabric: @}]", "[]",
+        "levels[0].fabric: expected keys and values such as {kind: switch, reduces: true}, found a list of 0",
+    ),
     "kind wrong": (
         "levels: [{name: gpu, count: 2, link: {bandwidth: 1GB/s}, fabric: @}]", "hub",
         "levels[0].fabric.kind: expected switch, rails or mesh, found 'hub'",
@@ -171,6 +175,14 @@ MISTAKES = {
     ),
     "exception without change": (
         f"{TWO}exceptions: [@]", "{host: 1}", "exceptions[0]: say what is different, as in {host: 3,",
+    ),
+    "exception with both": (
+        f"{TWO}exceptions: [@]", "{host: 1, missing: true, link: {bandwidth: 1GB/s}}",
+        "exceptions[0]: a unit that is missing has no link; say one of the two, as in {host: 3,",
+    ),
+    "exception twice": (
+        f"{TWO}exceptions: [{{host: 1, link: {{num: 2}}}}, @]", "{host: 1, link: {bandwidth: 1GB/s}}",
+        "exceptions[1]: this unit is named twice; say all of it once, as in {host: 3,",
     ),
     "exception elsewhere": (
         f"{TWO}exceptions: [{{host: @, missing: true}}]", "4",

@@ -93,7 +93,7 @@ def show(name: str | None, output: str | None, as_json: bool) -> None:
 )
 @click.option(
     "--uplink-bandwidth", "uplinks", type=options.bandwidth, metavar="RATE", multiple=True,
-    help="Of all uplinks of a switch, 800GB/s; once for each tier, the one next to the hosts first.",
+    help="Of all uplinks of a switch, 800GB/s; once for each level of switches, the one next to the hosts first.",
 )  # fmt: skip
 @click.option(
     "--uplink-latency", type=options.seconds, metavar="TIME", help="From a switch to the next, 1us."

@@ -1,4 +1,4 @@
-"""The levels inside a host, and which devices are behind which of its interfaces, from what a file tells about it."""
+"""The levels inside a host, from what a file tells about it and what a user adds."""
 
 from __future__ import annotations
 
@@ -139,59 +139,6 @@ def _form(island: list[int], links: Mapping[tuple[int, int], int]) -> tuple[tupl
     """The links inside an island, its devices numbered from 0."""
     number = {device: index for index, device in enumerate(island)}
     return tuple(sorted((number[a], number[b], count) for (a, b), count in links.items() if a in number))
-
-
-def nic_link(host: HostFacts, inside: Inside, given: Given, questions: Questions) -> Link:
-    """The links of a host to the network: one for each interface that is nearest to some device."""
-    nearest = _assign(host) if given.num_nics is None else _spread(len(host.devices), given.num_nics)
-    used = sorted(set(nearest))
-    bandwidth = questions.need(
-        _nic_bandwidth(host, used) if given.num_nics is None else None,
-        given.nic_bandwidth,
-        _nic_question(host, used),
-    )
-    if given.num_nics is None and (left := [nic.name for i, nic in enumerate(host.nics) if i not in used]):
-        questions.notes.append(f"left out, because no device is nearest to them: {', '.join(left[:8])}")
-    behind = tuple(used.index(nearest[device]) for device in inside.order)
-    flat = len(inside.levels) == 1 and behind == tuple(number % len(used) for number in range(len(behind)))
-    return Link(
-        bandwidth, bandwidth, given.nic_latency or 0.0, len(used), () if flat or len(used) == 1 else behind
-    )
-
-
-def _nic_bandwidth(host: HostFacts, used: list[int]) -> float | None:
-    """What all used interfaces have; None where they differ or do not say it."""
-    found = {host.nics[number].bandwidth for number in used} if host.nics else {None}
-    return found.pop() if len(found) == 1 else None
-
-
-def _nic_question(host: HostFacts, used: list[int]) -> str:
-    if not host.nics:
-        return f"no NIC is in {host.source}: give --nic-bandwidth, such as 200Gbit/s, and --nics where there are several"
-    if len({host.nics[number].bandwidth for number in used if number < len(host.nics)}) > 1:
-        return f"the NICs in {host.source} have different bandwidths: give --nic-bandwidth, one for all, such as 200Gbit/s"
-    return f"the NIC's bandwidth is not in {host.source}: give --nic-bandwidth, such as 200Gbit/s"
-
-
-def _assign(host: HostFacts) -> list[int]:
-    """The interface of every device: the nearest, and of those equally near the one with the fewest devices.
-
-    Devices with the nearest interfaces choose first, so that one that is further from all takes what is left.
-    """
-    if not host.nics:
-        return [0] * len(host.devices)
-    chosen = [0] * len(host.devices)
-    load = [0] * len(host.nics)
-    for device in sorted(range(len(chosen)), key=lambda one: (min(host.distances[one]), one)):
-        distances = host.distances[device]
-        chosen[device] = min(range(len(load)), key=lambda nic: (distances[nic], load[nic], nic))
-        load[chosen[device]] += 1
-    return chosen
-
-
-def _spread(num_devices: int, num_nics: int) -> list[int]:
-    """Neighbours share an interface."""
-    return [device * num_nics // num_devices for device in range(num_devices)]
 
 
 def _listed(numbers: tuple[int, ...]) -> str:

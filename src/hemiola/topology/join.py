@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from hemiola.errors import TopologyError
 from hemiola.topology.host_facts import HostFacts
-from hemiola.topology.inside_host import Given, Questions, levels_inside, nic_link
+from hemiola.topology.inside_host import Given, Questions, levels_inside
+from hemiola.topology.nics import nic_link
 from hemiola.topology.parse.fields import is_short, shown
 from hemiola.topology.parse.slurm import Switch
 from hemiola.topology.parse.yaml_system import MAX_DEVICES
 from hemiola.topology.system import Fabric, Level, Link, Path, System
 
-TIERS = ("leaf", "spine", "core")
+SWITCH_LEVELS = ("leaf", "spine", "core")
 """What the levels of switches are called, those next to the hosts first; further ones have numbers."""
 
 
@@ -58,7 +59,7 @@ def join(
     if num_hosts > 1 or len(inside.levels) > 1:
         link = nic_link(host, inside, given, questions)
         fabric = Fabric("rails") if given.rails else Fabric()
-        outer = (*_tiers(layout, given, questions), Level("host", layout.counts[-1], link, fabric))
+        outer = (*_switch_levels(layout, given, questions), Level("host", layout.counts[-1], link, fabric))
     levels = (*outer, *inside.levels)
     if questions.asked:
         raise TopologyError("; ".join(questions.asked))
@@ -80,20 +81,24 @@ def join(
     return Joined(system, tuple(questions.notes))
 
 
-def _tiers(layout: Layout, given: Given, questions: Questions) -> list[Level]:
+def _switch_levels(layout: Layout, given: Given, questions: Questions) -> list[Level]:
     """The levels of switches, outermost first."""
     counts = layout.counts[:-1]
     levels = []
-    for tier, count in enumerate(reversed(counts)):
-        name = TIERS[tier] if tier < len(TIERS) else f"tier{tier + 1}"
-        known = given.uplink_bandwidths[tier] if tier < len(given.uplink_bandwidths) else None
+    for number, count in enumerate(reversed(counts)):
+        name = SWITCH_LEVELS[number] if number < len(SWITCH_LEVELS) else f"switch{number + 1}"
+        known = given.uplink_bandwidths[number] if number < len(given.uplink_bandwidths) else None
         bandwidth = questions.need(
             None,
             known,
             f"the bandwidth from a {name} switch up is not in the files: give --uplink-bandwidth, such as 800GB/s, all "
-            f"uplinks of one switch together{', once for each tier, the one next to the hosts first' if len(counts) > 1 else ''}",
+            f"uplinks of one switch together{', once for each level of switches, the one next to the hosts first' if len(counts) > 1 else ''}",
         )
         levels.append(Level(name, count, Link(bandwidth, bandwidth, given.uplink_latency or 0.0)))
+    if len(given.uplink_bandwidths) > len(counts):
+        questions.notes.append(
+            f"{len(given.uplink_bandwidths)} uplink bandwidths are given, {len(counts)} used: one for each level of switches"
+        )
     return levels[::-1]
 
 
@@ -137,24 +142,24 @@ def _lay_out(root: Switch) -> Layout:
     With leaves of 21, 22 and 21 hosts there are 3 leaves of 22, and the last host of the first and the third is
     missing.
     """
-    tiers: list[list[tuple[Path, Switch]]] = [[((), root)]]
-    while any(switch.switches for _, switch in tiers[-1]):
-        mixed = next((switch for _, switch in tiers[-1] if switch.hosts), None)
+    rows: list[list[tuple[Path, Switch]]] = [[((), root)]]
+    while any(switch.switches for _, switch in rows[-1]):
+        mixed = next((switch for _, switch in rows[-1] if switch.hosts), None)
         if mixed is not None:
             raise TopologyError(
                 f"hosts hang on {shown(mixed.name)}, but other hosts further down; expected all hosts equally far from the top"
             )
-        tiers.append(
-            [((*path, n), child) for path, switch in tiers[-1] for n, child in enumerate(switch.switches)]
+        rows.append(
+            [((*path, n), child) for path, switch in rows[-1] for n, child in enumerate(switch.switches)]
         )
-    widths = [max(len(switch.switches) for _, switch in tier) for tier in tiers[:-1]]
-    widths.append(max(len(switch.hosts) for _, switch in tiers[-1]))
+    widths = [max(len(switch.switches) for _, switch in row) for row in rows[:-1]]
+    widths.append(max(len(switch.hosts) for _, switch in rows[-1]))
     if math.prod(widths) > MAX_DEVICES:
         raise TopologyError(f"the fabric is too uneven: its levels multiply to more than {MAX_DEVICES} hosts")
     missing: set[Path] = set()
-    for width, tier in zip(widths, tiers, strict=True):
-        for path, switch in tier:
+    for width, row in zip(widths, rows, strict=True):
+        for path, switch in row:
             missing |= {(*path, n) for n in range(len(switch.switches or switch.hosts), width)}
     return Layout(
-        tuple(widths), frozenset(missing), tuple(host for _, switch in tiers[-1] for host in switch.hosts)
+        tuple(widths), frozenset(missing), tuple(host for _, switch in rows[-1] for host in switch.hosts)
     )

@@ -20,8 +20,8 @@ MAX_BYTES = 1 << 22
 MAX_TAGS = 50_000
 MAX_DEPTH = 64
 
-NVLINK_BANDWIDTHS = {"60": 20e9, "70": 25e9, "80": 25e9, "90": 25e9, "100": 50e9}
-"""By compute capability; bytes per second of one link each way, from the data sheets of P100, V100, A100, H100, B200."""
+NVLINK_BANDWIDTHS = {"60": 20e9, "70": 25e9, "80": 25e9, "90": 25e9, "100": 50e9, "103": 50e9}
+"""By compute capability; bytes per second of one link each way, from the data sheets of P100, V100, A100, H100, B200, B300."""
 XGMI_BANDWIDTHS = {"908": 46e9, "90a": 50e9, "942": 64e9}
 """By architecture; the same from ROCm's pages on the architecture of MI100 and MI250 and MI300X's data sheet."""
 

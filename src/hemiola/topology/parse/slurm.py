@@ -15,7 +15,7 @@ MAX_HOSTS = 1 << 17
 MAX_CHARACTERS = 1 << 22
 MOST_BRACKETS = 8
 """In one name."""
-MAX_TIERS = 12
+MAX_SWITCH_LEVELS = 12
 
 EXAMPLE = "SwitchName=leaf1 Nodes=gpu[001-032]"
 _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\],\s]+)")
@@ -191,8 +191,8 @@ def _tree(
     name: str,
     depth: int,
 ) -> Switch:
-    if depth > MAX_TIERS:
-        raise TopologyError(f"{name}: switches hang on each other at most {MAX_TIERS} deep")
+    if depth > MAX_SWITCH_LEVELS:
+        raise TopologyError(f"{name}: switches hang on each other at most {MAX_SWITCH_LEVELS} deep")
     below = tuple(_tree(child, children, hosts, name, depth + 1) for child in children[switch])
     return Switch(switch, below, hosts[switch])
 

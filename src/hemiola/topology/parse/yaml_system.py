@@ -157,7 +157,9 @@ def _fabric(level: Fields, count: int) -> Fabric:
     value = level.values.get("fabric")
     example = "{kind: switch, reduces: true}"
     fields = Fields.of(
-        level.place("fabric"), {"kind": value} if isinstance(value, str) else value or {}, example
+        level.place("fabric"),
+        {"kind": value or "switch"} if value is None or isinstance(value, str) else value,
+        example,
     )
     fields.only("kind", "bandwidth", "reduces", "multicasts", "edges")
     kind = fields.text("kind", "switch", "switch")
@@ -223,6 +225,14 @@ def _read_exception(
     if depth == 0:
         raise TopologyError(f"{fields.where}: say which unit, as in {EXCEPTION_EXAMPLE}")
     path = tuple(fields.whole(level.name, 0, level.count - 1) for level in levels[:depth])
+    if fields.flag("missing") and "link" in fields.values:
+        raise TopologyError(
+            f"{fields.where}: a unit that is missing has no link; say one of the two, as in {EXCEPTION_EXAMPLE}"
+        )
+    if path in (missing if fields.flag("missing") else exceptions):
+        raise TopologyError(
+            f"{fields.where}: this unit is named twice; say all of it once, as in {EXCEPTION_EXAMPLE}"
+        )
     if fields.flag("missing"):
         missing.add(path)
     elif (usual := levels[depth - 1].link) is not None and "link" in fields.values:
