@@ -93,14 +93,14 @@ def by_all_cuts(graph: Graph) -> float:
     return float(least)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(graphs())
 def test_flows_agree_with_all_cuts(graph: Graph) -> None:
     assert allgather_rate(graph).bytes_per_second == pytest.approx(by_all_cuts(graph))
     assert reducescatter_rate(graph).bytes_per_second == pytest.approx(by_all_cuts(graph.reversed()))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(systems(), st.booleans())
 def test_no_bound_is_below_the_rate_and_on_even_switches_they_are_equal(system: System, even: bool) -> None:
     n, num_bytes = system.num_ranks, 1 << 30

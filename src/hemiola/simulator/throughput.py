@@ -164,8 +164,10 @@ class _GraphMaker:
     def make(self) -> Graph:
         ranks = tuple(self._vertex("device", path) for path in self._system.devices)
         for depth in range(1, len(self._system.levels) + 1):
-            for path in self._system.units(depth):
-                self._join(path)
+            units = list(self._system.units(depth))
+            if len(units) > 1:  # what is around all ranks carries nothing
+                for path in units:
+                    self._join(path)
         # A way that limits nothing carries no more than all others together.
         enough = sum(capacity for capacity in self._links.values() if capacity < np.inf)
         links = {ends: min(capacity, enough) for ends, capacity in self._links.items()}

@@ -80,7 +80,7 @@ class Distances:
 
     def _detour(self, around: Path) -> float:
         """The least seconds out of a unit and, from a rank elsewhere, back into it."""
-        if not around:
+        if (self._digits[:, : len(around)] == around).all():
             return math.inf
         link = (
             None if self.system.levels[len(around) - 1].fabric.kind == "mesh" else self.system.link_of(around)
@@ -163,7 +163,7 @@ def _capacities(
     edges = np.array(
         [sum(edge.bandwidth for edge in _edges_there(system, path[:-1], path[-1])) for path in paths]
     )
-    if outside is None:
+    if outside is None or len(outside.paths) == 1:
         return edges, edges
     return edges + outside.capacity_in[parents], edges + outside.capacity_out[parents]
 
