@@ -27,7 +27,8 @@ Amounts = npt.NDArray[np.float64]
 
 NUM_PLACES = 6
 """Where the sizes are cut into those of different protocols, to begin with."""
-LEAST_LOG = -60.0
+LEAST = 1e-9
+"""Of every constant, seconds or a part of the bandwidth; the most is its inverse."""
 MOST_PROTOCOLS = 3
 USUAL_ERROR = 0.05
 """Of the logarithm: rows that are further off count less than their square."""
@@ -116,7 +117,7 @@ def _fit(rows: Rows, num_protocols: int, with_launch: bool) -> Constants:
         least_squares(
             lambda logs: np.log(_constants(logs, with_launch).predict(rows) / rows.seconds),
             start,
-            bounds=(LEAST_LOG, -LEAST_LOG),
+            bounds=(math.log(LEAST), -math.log(LEAST)),
             loss="soft_l1",
             f_scale=USUAL_ERROR,
             max_nfev=100,
@@ -134,7 +135,7 @@ def _starts(rows: Rows, num_protocols: int, with_launch: bool) -> Iterator[Amoun
         lines = [_line(rows, part) for part in np.split(order, cuts)]
         launch = [float(rows.seconds.min()) / 4] if with_launch else []
         numbers = [*launch, *(step for step, _ in lines), *(efficiency for _, efficiency in lines)]
-        yield np.clip(np.log(numbers), LEAST_LOG + 1, -LEAST_LOG - 1)
+        yield np.log(np.clip(numbers, 2 * LEAST, 0.5 / LEAST))
 
 
 def _line(rows: Rows, part: npt.NDArray[np.intp]) -> tuple[float, float]:
@@ -142,7 +143,7 @@ def _line(rows: Rows, part: npt.NDArray[np.intp]) -> tuple[float, float]:
     one = rows.take(part)
     terms = np.stack([one.steps, one.wire_seconds], axis=1) / one.seconds[:, None]
     step, slowness = nnls(terms, np.ones(len(one)))[0]
-    return max(float(step), 1e-12), 1 / max(float(slowness), 1e-3)
+    return float(step), 1 / max(float(slowness), LEAST)
 
 
 def _constants(logs: Amounts, with_launch: bool) -> Constants:
