@@ -8,8 +8,7 @@ without looking at all sets: a source that offers x to every rank can send n x t
 minimum cut is a set whose quotient is below x. With that as the next x, the search ends at the set that decides, after
 few rounds, because every round finds a set with fewer ranks or less capacity (Dinkelbach 1967).
 
-Reduce-scatter is all-gather backwards. An all-reduce is taken as a reduce-scatter and then an all-gather, with equal
-shares; on an uneven graph other sums can be faster, so that rate is what can be reached and no bound.
+Reduce-scatter is all-gather backwards. The rate of an all-reduce is in `rooted_sums`.
 
 Flows are computed on whole numbers, and cuts whose quotients differ by less than a millionth may not be told apart. The
 rate comes from the cut itself, so it is never below the best one.
@@ -96,12 +95,6 @@ def allgather_rate(graph: Graph) -> Rate:
 def reducescatter_rate(graph: Graph) -> Rate:
     """The most bytes per second of its own share that every rank can get summed at once."""
     return allgather_rate(graph.reversed())
-
-
-def allreduce_rate(graph: Graph) -> float:
-    """Bytes of a rank's input per second, by a reduce-scatter and then an all-gather at their best rates."""
-    shares = 1 / reducescatter_rate(graph).bytes_per_second + 1 / allgather_rate(graph).bytes_per_second
-    return len(graph.ranks) / shares
 
 
 Cut = tuple[float, npt.NDArray[np.bool_]]
