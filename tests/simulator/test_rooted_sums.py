@@ -46,7 +46,7 @@ def test_one_fast_rank_is_the_root_of_everything() -> None:
 @given(systems())
 def test_between_the_bound_and_scattering_and_gathering(system: System) -> None:
     n, num_bytes = system.num_ranks, 1 << 20
-    if not 2 <= n <= 12 or any(level.fabric.kind == "rails" for level in system.levels):
+    if not 2 <= n <= 12:
         return
     free = System(system.name, tuple(map(unshared, system.levels)), exceptions=system.exceptions,
                   missing=system.missing, compute=Compute())  # fmt: skip
@@ -59,7 +59,9 @@ def test_between_the_bound_and_scattering_and_gathering(system: System) -> None:
         assert rate == pytest.approx(0, abs=1)
         return
     assert num_bytes / rate >= bound * (1 - 1e-6)
-    if all(link.bandwidth_in == link.bandwidth_out for link in links_of(still)):
+    # The ways in and out of a mesh send at other rates than they receive, so not every flow is a packing of trees.
+    meshed = any(level.link is None for level in still.levels[1:])
+    if not meshed and all(link.bandwidth_in == link.bandwidth_out for link in links_of(still)):
         equal = 1 / allgather_rate(graph).bytes_per_second + 1 / reducescatter_rate(graph).bytes_per_second
         assert rate >= n / equal * (1 - 1e-6)
 

@@ -142,7 +142,10 @@ def _source_side(network: csr_array, source: int, sink: int) -> npt.NDArray[np.b
 
 
 def graph_of(system: System) -> Graph:
-    """A system as a graph: devices, the switches of every unit, and for the inside of a mesh its ways out and in."""
+    """A system as a graph: devices, the switches of every unit, and for the inside of a mesh its ways out and in.
+
+    Rails count as one switch: who must change the rail can do so inside a unit. A fabric's own bandwidth is left out.
+    """
     return _GraphMaker(system).make()
 
 
@@ -151,7 +154,7 @@ class _GraphMaker:
 
     def __init__(self, system: System) -> None:
         self._system = system
-        self._numbers: dict[tuple[str, Path, int], int] = {}
+        self._numbers: dict[tuple[str, Path], int] = {}
         self._links: dict[tuple[int, int], float] = {}
 
     def make(self) -> Graph:
@@ -166,8 +169,8 @@ class _GraphMaker:
         links = {ends: min(capacity, enough) for ends, capacity in self._links.items()}
         return Graph.of(len(self._numbers), ranks, links)
 
-    def _vertex(self, what: str, path: Path, number: int = 0) -> int:
-        return self._numbers.setdefault((what, path, number), len(self._numbers))
+    def _vertex(self, what: str, path: Path) -> int:
+        return self._numbers.setdefault((what, path), len(self._numbers))
 
     def _link(self, src: int, dst: int, capacity: float) -> None:
         self._links[src, dst] = self._links.get((src, dst), 0.0) + capacity
@@ -177,31 +180,21 @@ class _GraphMaker:
         if len(path) == len(self._system.levels):
             device = self._vertex("device", path)
             return device, device
-        if self._system.levels[len(path)].fabric.kind == "switch":
+        if self._system.levels[len(path)].fabric.kind != "mesh":
             switch = self._vertex("switch", path)
             return switch, switch
         return self._vertex("out", path), self._vertex("in", path)
 
     def _join(self, path: Path) -> None:
         """Add the links of a unit to the fabric around it."""
-        fabric, around = self._system.levels[len(path) - 1].fabric, path[:-1]
         out, into = self._ends(path)
-        if fabric.kind == "mesh":
+        if self._system.levels[len(path) - 1].fabric.kind == "mesh":
             self._join_mesh(path, out, into)
             return
         link = self._system.link_of(path)
-        if fabric.kind == "switch":
-            switch = self._vertex("switch", around)
-            self._link(out, switch, link.num * link.bandwidth_out)
-            self._link(switch, into, link.num * link.bandwidth_in)
-            return
-        for number in range(link.num):
-            rail = self._vertex("rail", around, number)
-            self._link(out, rail, link.bandwidth_out)
-            self._link(rail, into, link.bandwidth_in)
-            if around:
-                self._links[rail, self._vertex("out", around)] = np.inf
-                self._links[self._vertex("in", around), rail] = np.inf
+        switch = self._vertex("switch", path[:-1])
+        self._link(out, switch, link.num * link.bandwidth_out)
+        self._link(switch, into, link.num * link.bandwidth_in)
 
     def _join_mesh(self, path: Path, out: int, into: int) -> None:
         """The edges that begin at a unit, both ways; who leaves or enters the mesh does not cross it."""
