@@ -29,7 +29,7 @@ from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Pr
 from simulator.bound_systems import GB, collectives_of, one_switch, ring_mesh, scaled, systems, two_levels
 
 S = 1 << 20
-MOST = 100
+MOST = 60
 """Examples of a property; each bound takes about a millisecond."""
 
 
