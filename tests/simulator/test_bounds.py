@@ -29,7 +29,7 @@ from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Pr
 from simulator.bound_systems import GB, collectives_of, one_switch, ring_mesh, scaled, systems, two_levels
 
 S = 1 << 20
-MOST = 200
+MOST = 60
 """Examples of a property; each bound takes about a millisecond."""
 
 
@@ -136,6 +136,20 @@ def test_a_message_that_crosses_a_cut_pays_bytes_and_latency() -> None:
 def test_a_ring_of_direct_links() -> None:
     """Two links a device: all-gather needs (n - 1) S over both."""
     assert lower_bound(AllGather(8), S, ring_mesh(8, GB)).seconds == pytest.approx(7 * S / (2 * GB))
+
+
+def test_what_is_only_moved_through_a_ring_takes_a_link_for_every_hop() -> None:
+    """Distances from a rank of eight sum to 16: 8 x 16 S / 8 over 16 links, against 7/8 S over 2 for one rank alone."""
+    assert lower_bound(AllToAll(8), S, ring_mesh(8, GB)).seconds == pytest.approx(S / GB)
+    # To the next, all but one over one hop each: no more than a link has to carry for one rank.
+    assert lower_bound(AllToNext(8), S, ring_mesh(8, GB)).seconds == pytest.approx(S / (2 * GB))
+
+
+def test_the_nic_of_the_only_host_carries_nothing() -> None:
+    ring, nic = ring_mesh(8, GB).levels[0], Level("host", 1, Link(100 * GB, 100 * GB))
+    for collective in collectives_of(8):
+        alone = lower_bound(collective, S, ring_mesh(8, GB)).seconds
+        assert lower_bound(collective, S, System("host", (nic, ring))).seconds == alone
 
 
 def test_switches_that_add_and_multicast_lower_the_bound() -> None:

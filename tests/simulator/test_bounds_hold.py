@@ -56,7 +56,7 @@ names = st.sampled_from(sorted(ALGORITHMS))
 protocols = st.sampled_from([Protocol(), Protocol(efficiency=0.7, step_seconds=2e-6)])
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(systems(), names, st.integers(1, 1 << 22), protocols, st.booleans())
 def test_no_simulated_plan_is_below_the_bound(
     system: System, name: str, num_bytes: int, protocol: Protocol, in_place: bool
@@ -74,7 +74,7 @@ def test_no_simulated_plan_is_below_the_bound(
     assert seconds >= bound.seconds * (1 - 1e-9), bound.why
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(systems(), names)
 def test_the_busiest_link_of_no_plan_is_below_the_bound(system: System, name: str) -> None:
     n, num_bytes = system.num_ranks, 1 << 20

@@ -16,7 +16,6 @@ from hemiola.simulator.bounds import lower_bound
 from hemiola.simulator.throughput import (
     Graph,
     allgather_rate,
-    allreduce_rate,
     graph_of,
     reducescatter_rate,
 )
@@ -52,7 +51,6 @@ def test_a_system_of_the_same_cuts_has_the_same_optima() -> None:
 def test_closed_forms(n: int) -> None:
     switch, ring = graph_of(one_switch(n, GB)), graph_of(ring_mesh(n, GB))
     assert allgather_rate(switch).bytes_per_second == pytest.approx(GB / (n - 1))
-    assert allreduce_rate(switch) == pytest.approx(GB * n / (2 * (n - 1)))
     assert allgather_rate(ring).bytes_per_second == pytest.approx(2 * GB / (n - 1))
 
 
@@ -93,14 +91,14 @@ def by_all_cuts(graph: Graph) -> float:
     return float(least)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(graphs())
 def test_flows_agree_with_all_cuts(graph: Graph) -> None:
     assert allgather_rate(graph).bytes_per_second == pytest.approx(by_all_cuts(graph))
     assert reducescatter_rate(graph).bytes_per_second == pytest.approx(by_all_cuts(graph.reversed()))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(systems(), st.booleans())
 def test_no_bound_is_below_the_rate_and_on_even_switches_they_are_equal(system: System, even: bool) -> None:
     n, num_bytes = system.num_ranks, 1 << 30

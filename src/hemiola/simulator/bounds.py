@@ -6,7 +6,8 @@ Three things take time, each alone a lower bound, and the largest decides.
 the links of the part, or of all parts together, and takes at least its bytes over their bandwidth. Whoever crosses a cut
 also needs the latency of the shortest route across it, before or after its bytes, and one message's own cost. Cuts are
 the units of every level, all units of a level together, and the units inside one unit together with all that is outside
-it, whose one entry is what leaves that unit. A fabric with a bandwidth of its own carries everything between those parts.
+it, whose one entry is what leaves that unit. A fabric with a bandwidth of its own carries everything between those parts,
+and all edges of a mesh carry what is only moved once for every hop (`mesh_hops`).
 
 *Latency.* A result that depends on a far rank's input comes no sooner than the shortest way from there.
 
@@ -28,6 +29,7 @@ import numpy as np
 from hemiola.collectives import KINDS, Collective
 from hemiola.errors import TopologyError
 from hemiola.simulator.crossings import Amounts, Crossings, Numbers, Parts, crossings
+from hemiola.simulator.mesh_hops import bytes_times_hops, edge_capacity
 from hemiola.simulator.throughput import allgather_rate, graph_of, reducescatter_rate
 from hemiola.simulator.units_of_ranks import Distances, UnitsOfRanks, check_connected, levels_of_units
 from hemiola.topology.system import Protocol, System
@@ -73,7 +75,7 @@ def lower_bound(
     terms = [question.latency(), *question.additions()]
     terms += question.flow()
     for units in levels:
-        terms += [*question.level(units), *question.families(units, levels)]
+        terms += [*question.level(units), *question.hops(units), *question.families(units, levels)]
     return max([NOTHING, *terms], key=lambda bound: bound.seconds)
 
 
@@ -171,6 +173,17 @@ class _Question:
         bandwidth = self.system.levels[0].fabric.bandwidth
         if units.depth == 1 and not self._in_network(1):
             yield self._shared(amounts.received, bandwidth, f"the fabric of all {name}s")
+
+    def hops(self, units: UnitsOfRanks) -> Iterator[Bound]:
+        """All edges of a mesh that holds all ranks, where no other way leads around it."""
+        if self.system.levels[units.depth - 1].fabric.kind != "mesh" or len(set(units.parents.tolist())) > 1:
+            return
+        amount = bytes_times_hops(self.collective, self.num_bytes, self.system, units)
+        if amount:
+            capacity = edge_capacity(self.system, units)
+            name = self.system.levels[units.depth - 1].name
+            where = f"all edges between the {name}s, a byte once for every hop,"
+            yield self._bound(amount / (capacity * self.protocol.efficiency), amount, capacity, where)
 
     def families(self, units: UnitsOfRanks, levels: list[UnitsOfRanks]) -> Iterator[Bound]:
         """The cuts into the units inside one unit and, as one more part, all that is outside it."""

@@ -6,24 +6,29 @@ The model of one collective call is what its runtime does: it chooses the fastes
 
 ``steps`` are the messages that wait for each other and ``wire time`` the least time of the bytes on the described links;
 both are known before. The constants are fitted to the logarithm of the times, so that a microsecond counts at small sizes
-and a millisecond at large ones, with a soft loss, so that a few wrong rows do not matter. Several starts, always the same,
-keep the fit out of poor corners. Of one, two or three protocols, as many are taken as the rows justify (Schwarz's criterion).
+and a millisecond at large ones, with a soft loss, so that a few wrong rows do not matter. Several starts, one for each way
+to give parts of the sizes to protocols, keep the fit out of poor corners. Of one, two or three protocols, as many are taken as the rows justify (Schwarz's criterion).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, nnls
 
 from hemiola.errors import FormatError
 
 Amounts = npt.NDArray[np.float64]
 
-NUM_STARTS = 24
+NUM_PLACES = 6
+"""Where the sizes are cut into those of different protocols, to begin with."""
+LEAST = 1e-9
+"""Of every constant, seconds or a part of the bandwidth; the most is its inverse."""
 MOST_PROTOCOLS = 3
 USUAL_ERROR = 0.05
 """Of the logarithm: rows that are further off count less than their square."""
@@ -43,7 +48,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def take(self, which: npt.NDArray[np.bool_]) -> Rows:
+    def take(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Rows:
         """Some of the rows."""
         return Rows(self.steps[which], self.wire_seconds[which], self.seconds[which])
 
@@ -108,32 +113,37 @@ def _criterion(constants: Constants, rows: Rows) -> float:
 
 
 def _fit(rows: Rows, num_protocols: int, with_launch: bool) -> Constants:
-    random = np.random.default_rng(0)
-    best = None
-    for _ in range(NUM_STARTS if num_protocols > 1 else 4):
-        result = least_squares(
+    found = [
+        least_squares(
             lambda logs: np.log(_constants(logs, with_launch).predict(rows) / rows.seconds),
-            _start(rows, num_protocols, with_launch, random),
-            bounds=(-60.0, 20.0),
+            start,
+            bounds=(math.log(LEAST), -math.log(LEAST)),
             loss="soft_l1",
             f_scale=USUAL_ERROR,
-            max_nfev=200,
+            max_nfev=100,
         )
-        if best is None or result.cost < best.cost:
-            best = result
-    assert best is not None
-    return _constants(best.x, with_launch)
+        for start in _starts(rows, num_protocols, with_launch)
+    ]
+    return _constants(min(found, key=lambda one: float(one.cost)).x, with_launch)
 
 
-def _start(rows: Rows, num_protocols: int, with_launch: bool, random: np.random.Generator) -> Amounts:
-    """Step latencies from the quickest row on, efficiencies below the best row's."""
-    quickest = math.log(float((rows.seconds / np.maximum(rows.steps, 1)).min()))
-    best = math.log(float((rows.wire_seconds / rows.seconds).max()))
-    steps = quickest + random.uniform(-0.5, 2.0, num_protocols)
-    efficiencies = best - random.uniform(-0.1, 2.0, num_protocols)
-    launch = [math.log(float(rows.seconds.min()) / 2)] if with_launch else []
-    start: Amounts = np.clip(np.concatenate([launch, steps, efficiencies]), -59.0, 19.0)
-    return start
+def _starts(rows: Rows, num_protocols: int, with_launch: bool) -> Iterator[Amounts]:
+    """Each protocol fitted alone to its part of the sizes, for several ways to cut the sizes into parts."""
+    order = np.argsort(rows.wire_seconds, kind="stable")
+    places = np.unique(np.linspace(1, len(rows) - 1, NUM_PLACES).round().astype(int)).tolist()
+    for cuts in combinations(places, num_protocols - 1):
+        lines = [_line(rows, part) for part in np.split(order, cuts)]
+        launch = [float(rows.seconds.min()) / 4] if with_launch else []
+        numbers = [*launch, *(step for step, _ in lines), *(efficiency for _, efficiency in lines)]
+        yield np.log(np.clip(numbers, 2 * LEAST, 0.5 / LEAST))
+
+
+def _line(rows: Rows, part: npt.NDArray[np.intp]) -> tuple[float, float]:
+    """Step latency and efficiency of some rows, by their relative errors; neither is negative."""
+    one = rows.take(part)
+    terms = np.stack([one.steps, one.wire_seconds], axis=1) / one.seconds[:, None]
+    step, slowness = nnls(terms, np.ones(len(one)))[0]
+    return float(step), 1 / max(float(slowness), LEAST)
 
 
 def _constants(logs: Amounts, with_launch: bool) -> Constants:

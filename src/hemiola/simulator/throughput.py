@@ -8,8 +8,7 @@ without looking at all sets: a source that offers x to every rank can send n x t
 minimum cut is a set whose quotient is below x. With that as the next x, the search ends at the set that decides, after
 few rounds, because every round finds a set with fewer ranks or less capacity (Dinkelbach 1967).
 
-Reduce-scatter is all-gather backwards. An all-reduce is taken as a reduce-scatter and then an all-gather, with equal
-shares; on an uneven graph other sums can be faster, so that rate is what can be reached and no bound.
+Reduce-scatter is all-gather backwards. The rate of an all-reduce is in `rooted_sums`.
 
 Flows are computed on whole numbers, and cuts whose quotients differ by less than a millionth may not be told apart. The
 rate comes from the cut itself, so it is never below the best one.
@@ -98,12 +97,6 @@ def reducescatter_rate(graph: Graph) -> Rate:
     return allgather_rate(graph.reversed())
 
 
-def allreduce_rate(graph: Graph) -> float:
-    """Bytes of a rank's input per second, by a reduce-scatter and then an all-gather at their best rates."""
-    shares = 1 / reducescatter_rate(graph).bytes_per_second + 1 / allgather_rate(graph).bytes_per_second
-    return len(graph.ranks) / shares
-
-
 Cut = tuple[float, npt.NDArray[np.bool_]]
 
 
@@ -149,7 +142,10 @@ def _source_side(network: csr_array, source: int, sink: int) -> npt.NDArray[np.b
 
 
 def graph_of(system: System) -> Graph:
-    """A system as a graph: devices, the switches of every unit, and for the inside of a mesh its ways out and in."""
+    """A system as a graph: devices, the switches of every unit, and for the inside of a mesh its ways out and in.
+
+    Rails count as one switch: who must change the rail can do so inside a unit. A fabric's own bandwidth is left out.
+    """
     return _GraphMaker(system).make()
 
 
@@ -158,21 +154,23 @@ class _GraphMaker:
 
     def __init__(self, system: System) -> None:
         self._system = system
-        self._numbers: dict[tuple[str, Path, int], int] = {}
+        self._numbers: dict[tuple[str, Path], int] = {}
         self._links: dict[tuple[int, int], float] = {}
 
     def make(self) -> Graph:
         ranks = tuple(self._vertex("device", path) for path in self._system.devices)
         for depth in range(1, len(self._system.levels) + 1):
-            for path in self._system.units(depth):
-                self._join(path)
+            units = list(self._system.units(depth))
+            if len(units) > 1:  # what is around all ranks carries nothing
+                for path in units:
+                    self._join(path)
         # A way that limits nothing carries no more than all others together.
         enough = sum(capacity for capacity in self._links.values() if capacity < np.inf)
         links = {ends: min(capacity, enough) for ends, capacity in self._links.items()}
         return Graph.of(len(self._numbers), ranks, links)
 
-    def _vertex(self, what: str, path: Path, number: int = 0) -> int:
-        return self._numbers.setdefault((what, path, number), len(self._numbers))
+    def _vertex(self, what: str, path: Path) -> int:
+        return self._numbers.setdefault((what, path), len(self._numbers))
 
     def _link(self, src: int, dst: int, capacity: float) -> None:
         self._links[src, dst] = self._links.get((src, dst), 0.0) + capacity
@@ -182,31 +180,21 @@ class _GraphMaker:
         if len(path) == len(self._system.levels):
             device = self._vertex("device", path)
             return device, device
-        if self._system.levels[len(path)].fabric.kind == "switch":
+        if self._system.levels[len(path)].fabric.kind != "mesh":
             switch = self._vertex("switch", path)
             return switch, switch
         return self._vertex("out", path), self._vertex("in", path)
 
     def _join(self, path: Path) -> None:
         """Add the links of a unit to the fabric around it."""
-        fabric, around = self._system.levels[len(path) - 1].fabric, path[:-1]
         out, into = self._ends(path)
-        if fabric.kind == "mesh":
+        if self._system.levels[len(path) - 1].fabric.kind == "mesh":
             self._join_mesh(path, out, into)
             return
         link = self._system.link_of(path)
-        if fabric.kind == "switch":
-            switch = self._vertex("switch", around)
-            self._link(out, switch, link.num * link.bandwidth_out)
-            self._link(switch, into, link.num * link.bandwidth_in)
-            return
-        for number in range(link.num):
-            rail = self._vertex("rail", around, number)
-            self._link(out, rail, link.bandwidth_out)
-            self._link(rail, into, link.bandwidth_in)
-            if around:
-                self._links[rail, self._vertex("out", around)] = np.inf
-                self._links[self._vertex("in", around), rail] = np.inf
+        switch = self._vertex("switch", path[:-1])
+        self._link(out, switch, link.num * link.bandwidth_out)
+        self._link(switch, into, link.num * link.bandwidth_in)
 
     def _join_mesh(self, path: Path, out: int, into: int) -> None:
         """The edges that begin at a unit, both ways; who leaves or enters the mesh does not cross it."""

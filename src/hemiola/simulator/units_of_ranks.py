@@ -80,7 +80,7 @@ class Distances:
 
     def _detour(self, around: Path) -> float:
         """The least seconds out of a unit and, from a rank elsewhere, back into it."""
-        if not around:
+        if (self._digits[:, : len(around)] == around).all():
             return math.inf
         link = (
             None if self.system.levels[len(around) - 1].fabric.kind == "mesh" else self.system.link_of(around)
@@ -92,7 +92,7 @@ class Distances:
         key = (*around, start)
         if key not in self._crossed:
             level = self.system.levels[len(around)]
-            self._crossed[key] = _shortest(_edges_there(self.system, around), level.count, start)
+            self._crossed[key] = shortest(edges_there(self.system, around), level.count, start)
         return self._crossed[key]
 
     @cached_property
@@ -161,9 +161,9 @@ def _capacities(
         )
     # A unit of a mesh has its edges, and beside them all that leads out of the mesh.
     edges = np.array(
-        [sum(edge.bandwidth for edge in _edges_there(system, path[:-1], path[-1])) for path in paths]
+        [sum(edge.bandwidth for edge in edges_there(system, path[:-1], path[-1])) for path in paths]
     )
-    if outside is None:
+    if outside is None or len(outside.paths) == 1:
         return edges, edges
     return edges + outside.capacity_in[parents], edges + outside.capacity_out[parents]
 
@@ -176,7 +176,7 @@ def _away_latencies(
     if system.levels[len(paths[0]) - 1].fabric.kind != "mesh":
         return links + np.minimum(_least_of_others(inside + links, parents), further)
     nearest = [
-        min((edge.latency for edge in _edges_there(system, path[:-1], path[-1])), default=math.inf)
+        min((edge.latency for edge in edges_there(system, path[:-1], path[-1])), default=math.inf)
         for path in paths
     ]
     return np.minimum(nearest, further)
@@ -196,7 +196,7 @@ def _least_of_others(values: Amounts, groups: Numbers) -> Amounts:
     return found
 
 
-def _edges_there(system: System, around: Path, end: int | None = None) -> Iterator[Edge]:
+def edges_there(system: System, around: Path, end: int | None = None) -> Iterator[Edge]:
     """The edges of a mesh whose two units are there; with ``end``, those at that unit."""
     for edge in system.levels[len(around)].fabric.edges:
         here = end is None or end in (edge.first, edge.second)
@@ -204,7 +204,7 @@ def _edges_there(system: System, around: Path, end: int | None = None) -> Iterat
             yield edge
 
 
-def _shortest(edges: Iterable[Edge], count: int, start: int) -> Sequence[float]:
+def shortest(edges: Iterable[Edge], count: int, start: int) -> Sequence[float]:
     """Seconds from a unit of a mesh to every other; raises nothing, what cannot be reached is infinitely far."""
     neighbours: defaultdict[int, list[tuple[int, float]]] = defaultdict(list)
     for edge in edges:

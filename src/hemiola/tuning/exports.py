@@ -12,7 +12,7 @@ from hemiola.compiler.options import CompileOptions
 from hemiola.errors import FormatError
 from hemiola.ir.plan import Plan
 from hemiola.ir.targets import TARGETS
-from hemiola.tuning.candidates import Candidate, Workshop
+from hemiola.tuning.candidates import Workshop
 from hemiola.tuning.tune import STOCK, Row, Window
 
 CSV_NAME = "nccl_tuner.csv"
@@ -73,14 +73,11 @@ def nccl_csv(windows: Sequence[Window], workshop: Workshop) -> list[str]:
     ends = {row.num_bytes: window.max_bytes for window in windows for row in window.rows}
     factor = buffer_factor(workshop)
     lines = []
-    groups = [list(group) for _, group in groupby(rows, key=_stock)]
-    for group, after in zip(groups, [*groups[1:], None], strict=True):
-        last = after[0].num_bytes * factor - 1 if after else ends[group[-1].num_bytes] * factor
-        stock = _stock(group[0])
-        plan = workshop.plan(stock)
+    groups = [(choice, list(group)) for choice, group in groupby(rows, key=_nccl_choice)]
+    for (choice, group), after in zip(groups, [*groups[1:], None], strict=True):
+        last = after[1][0].num_bytes * factor - 1 if after else ends[group[-1].num_bytes] * factor
         words = (
-            workshop.kind, group[0].num_bytes * factor, last, STOCK[stock.algorithm],
-            stock.protocol.value.lower(), plan.num_channels, workshop.system.num_hosts, workshop.num_ranks,
+            workshop.kind, group[0].num_bytes * factor, last, *choice, workshop.system.num_hosts, workshop.num_ranks,
         )  # fmt: skip
         lines.append(",".join(map(str, words)))
     return lines
@@ -99,7 +96,9 @@ def write_nccl_csv(lines: Sequence[str], folder: Path) -> Path:
     return path
 
 
-def _stock(row: Row) -> Candidate:
+def _nccl_choice(row: Row) -> tuple[str, str, int]:
+    """Algorithm, protocol and channels, as NCCL calls them."""
     assert row.stock is not None
     assert row.stock.candidate is not None
-    return row.stock.candidate
+    plan = row.stock.plan
+    return STOCK[row.stock.candidate.algorithm], plan.protocol.value.lower(), plan.num_channels
