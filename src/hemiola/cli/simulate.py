@@ -90,7 +90,7 @@ def _bound(plan: Plan, num_bytes: int, system: System) -> float | None:
     if util.find_spec("hemiola.simulator.bounds") is None:
         return None
     bound = import_module("hemiola.simulator.bounds").lower_bound(plan.collective, num_bytes, system)
-    return float(bound)
+    return float(getattr(bound, "seconds", bound))
 
 
 def _trace(path: str, plan: Plan, system: System, num_bytes: int, tiling: Tiling, timeline: Timeline) -> None:
