@@ -13,7 +13,8 @@ namespace hemiola::simulator {
 
 namespace {
 
-constexpr int kMostRounds = 24;
+// Rounds that always pay, and how many steps must be stepped for looking once more at every node.
+constexpr uint64_t kFreeRounds = 24, kStepsPerLook = 8;
 constexpr uint32_t kNobody = 0xfffffffe;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -58,8 +59,9 @@ class Folder {
       resource_hashes[resource] = bits_of(setting_.capacities[resource]);
     size_t num_classes = name(hashes, blocks_), num_resource_classes = name(resource_hashes, resources_);
     Signature signature;
-    for (int round = 0;; ++round) {
-      if (round == kMostRounds || num_classes * 2 > num_blocks_) return unfolded;
+    const uint64_t most_rounds = std::max(kFreeRounds, num_events() / (kStepsPerLook * (num_blocks_ + num_resources_)));
+    for (uint64_t round = 0;; ++round) {
+      if (round == most_rounds || num_classes * 2 > num_blocks_) return unfolded;
       for (uint32_t block = 0; block < num_blocks_; ++block) {
         describe_block(block, signature);
         hashes[block] = hash_of(signature);
@@ -81,6 +83,12 @@ class Folder {
   static bool is_same_job(const Job& a, const Job& b) {
     return a.step_seconds == b.step_seconds && a.threadblock_bandwidth == b.threadblock_bandwidth &&
            std::equal(a.tile_bytes.begin(), a.tile_bytes.end(), b.tile_bytes.begin(), b.tile_bytes.end());
+  }
+
+  uint64_t num_events() const {
+    uint64_t sum = 0;
+    for (const Wiring::Block& block : wiring_.blocks) sum += block.num_steps * jobs_[block.job].tile_bytes.size();
+    return sum;
   }
 
   // The first block of each hash gives its number to all of them; how many there are.

@@ -50,7 +50,7 @@ class Sharing {
   std::vector<Flow> flows_;
   std::vector<uint32_t> place_;  // of every use, among the users of its resource
   std::vector<Resource> resources_;
-  std::vector<uint32_t> dirty_, alone_, component_, members_;
+  std::vector<uint32_t> dirty_, component_, members_;
 };
 
 }  // namespace hemiola::simulator

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from hand_made import everything
 from hemiola.errors import LimitError, PlanError, TopologyError
 from hemiola.ir.plan import Plan
 from hemiola.simulator.replay import ReplayOptions, simulate, simulate_together
@@ -18,6 +19,7 @@ from hemiola.simulator.timeline import Load
 from hemiola.topology.system import Compute, Fabric, Level, Link, Protocol, System
 from simulator.reference import reference_seconds
 from simulator.scenes import hosts, library_plan, small_plans, systems
+from subjects import library_plans, random_plans
 
 EXACT = 1e-9
 WAYS = tuple(
@@ -43,6 +45,23 @@ def test_every_way_equals_the_reference(plan: Plan, system: System, tiling: Tili
         found = simulate(plan, system, 1 << 20, tiling=tiling, options=options)
         np.testing.assert_allclose(found.threadblock_seconds, expected, rtol=EXACT)
         assert found.seconds == pytest.approx(max(expected), rel=EXACT)
+
+
+def test_every_kind_of_plan_equals_the_reference() -> None:
+    """The library compiled in three ways, plans by hand, and random ones with all kinds of steps and waits."""
+    wide = hosts(2, 2, nic=2e6, device=3e6)
+    slow = replace(
+        hosts(2, 3, nic=3e6, device=5e6, nics=2, latency=1e-3, protocol=Protocol(0.9, 0.01, 2e6)),
+        exceptions={(1,): Link(1e6, 2e6)},
+        compute=Compute(add_bandwidth=4e6, host_copy_bandwidth=3e6),
+    )
+    plans = library_plans() | everything() | random_plans(30)
+    for number, plan in enumerate(plans.values()):
+        system, tiling = (wide, slow)[number % 2], Tiling(num_tiles=1 + number % 3)
+        expected = reference_seconds([Load(plan, 1 << 16)], system, tiling)
+        for options in (ReplayOptions(), ReplayOptions(fold=False, by_events=True)):
+            found = simulate(plan, system, 1 << 16, tiling=tiling, options=options)
+            np.testing.assert_allclose(found.threadblock_seconds, expected, rtol=EXACT)
 
 
 @settings(max_examples=25, deadline=None)

@@ -90,13 +90,19 @@ def _bound(plan: Plan, num_bytes: int, system: System) -> float | None:
     if util.find_spec("hemiola.simulator.bounds") is None:
         return None
     bound = import_module("hemiola.simulator.bounds").lower_bound(plan.collective, num_bytes, system)
-    return float(bound)
+    return float(getattr(bound, "seconds", bound))
 
 
 def _trace(path: str, plan: Plan, system: System, num_bytes: int, tiling: Tiling, timeline: Timeline) -> None:
     check_traceable(timeline.num_steps)
     every = ReplayOptions(record=True, fold=False)
     write_trace(path, simulate(plan, system, num_bytes, tiling=tiling, options=every))
+
+
+def _larger_bytes(plan: Plan, num_bytes: int) -> int:
+    """The larger of input and output, of the rank that has most; that is what bandwidths count."""
+    inputs, outputs = (int(chunks.max()) for chunks in plan.collective.named_chunks())
+    return num_bytes if inputs == 0 else num_bytes * max(inputs, outputs) // inputs
 
 
 def _fields(
@@ -127,8 +133,9 @@ def _print(timeline: Timeline, plan: Plan, num_bytes: int, bound: float | None, 
         ratio = f", {seconds / bound:.2f} times the bound" if bound > 0 else ""
         facts["bound"] = f"{format_seconds(bound)}{ratio}"
     if seconds > 0:
-        facts["algorithm bandwidth"] = format_bandwidth(algorithm_bandwidth(num_bytes, seconds))
-        bus = bus_bandwidth(plan.collective.kind, plan.num_ranks, num_bytes, seconds)
+        larger = _larger_bytes(plan, num_bytes)
+        facts["algorithm bandwidth"] = format_bandwidth(algorithm_bandwidth(larger, seconds))
+        bus = bus_bandwidth(plan.collective.kind, plan.num_ranks, larger, seconds)
         if bus is not None:
             facts["bus bandwidth"] = format_bandwidth(bus)
         busiest = int(timeline.link_use.argmax())

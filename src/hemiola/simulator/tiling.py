@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from hemiola.errors import LimitError
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import NO_PEER, Plan
 from hemiola.runtime.calls import share_chunks
-from hemiola.runtime.trial import fit_share, num_input_shares
+from hemiola.runtime.trial import num_input_shares
 from hemiola.units import format_bytes
 
 _SLOTS = 4
@@ -54,48 +55,73 @@ class Tiling:
 AS_THE_RUNTIME = Tiling()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """What of a plan decides how its data is cut."""
+
+    chunks: int
+    """Of a share."""
+    shares: int = 1
+    """Of the largest input."""
+    largest: int = 1
+    """Chunks of the largest message."""
+    most_sends: int = 1
+    """Connections over which the busiest rank sends."""
+
+    @staticmethod
+    def of(plan: Plan) -> Cut:
+        """For a plan."""
+        moved = plan.steps["count"][_MOVES[plan.steps["opcode"]]]
+        senders = plan.threadblocks["rank"][plan.threadblocks["send_peer"] != NO_PEER]
+        return Cut(
+            chunks=share_chunks(plan),
+            shares=num_input_shares(plan.collective),
+            largest=max(int(moved.max(initial=1)), 1),
+            most_sends=max(int(np.bincount(senders).max(initial=1)) if len(senders) else 1, 1),
+        )
+
+
 def chunk_bytes_by_tile(plan: Plan, num_bytes: float, tiling: Tiling) -> npt.NDArray[np.float64]:
     """How many bytes of a chunk each tile has, for an input of ``num_bytes`` a rank."""
-    chunks = share_chunks(plan)
+    return cut(Cut.of(plan), num_bytes, tiling)
+
+
+def cut(about: Cut, num_bytes: float, tiling: Tiling) -> npt.NDArray[np.float64]:
+    """The same without the plan."""
     if tiling.num_tiles is not None:
-        whole = num_bytes / num_input_shares(plan.collective) / chunks
-        return np.full(tiling.num_tiles, whole / tiling.num_tiles)
+        return np.full(tiling.num_tiles, num_bytes / about.shares / about.chunks / tiling.num_tiles)
     size = tiling.element_bytes
-    share = fit_share(plan.collective, -(-int(num_bytes) // size))
-    tile = _tile_elements(plan, tiling)
-    chunk, rest = divmod(share, chunks)
+    share = math.ceil(math.ceil(num_bytes / size) / about.shares)
+    tile = _tile_elements(about, tiling)
+    chunk, rest = divmod(share, about.chunks)
     if rest and share * size <= _SMALL_SHARE_BYTES:
         chunk, rest = 0, chunk + 1
     elif rest:
         rest = 1
-    return np.concatenate([_cut(chunk, tile), _cut(rest, tile)]) * size
+    return np.concatenate([_pieces(chunk, tile), _pieces(rest, tile)]) * size
 
 
-def _cut(length: int, tile: int) -> npt.NDArray[np.float64]:
+def _pieces(length: int, tile: int) -> npt.NDArray[np.float64]:
     whole, last = divmod(length, tile)
     return np.array([tile] * whole + [last] * (last > 0), np.float64)
 
 
-def _tile_elements(plan: Plan, tiling: Tiling) -> int:
+def _tile_elements(about: Cut, tiling: Tiling) -> int:
     """Elements of a chunk in a whole tile: the largest message of any rank must fit."""
-    moved = plan.steps["count"][_MOVES[plan.steps["opcode"]]]
-    largest = max(int(moved.max(initial=1)), 1)
-    limit = min(tiling.tile_bytes, tiling.slot_bytes) or _chosen_message(plan, tiling.slot_bytes)
-    tile = max(limit // largest // tiling.element_bytes, 1)
+    limit = min(tiling.tile_bytes, tiling.slot_bytes) or _chosen_message(about, tiling.slot_bytes)
+    tile = max(limit // about.largest // tiling.element_bytes, 1)
     line = _LINE_BYTES // tiling.element_bytes
     if line and tile > line:
         tile -= tile % line
-    if tile * largest * tiling.element_bytes > tiling.slot_bytes:
+    if tile * about.largest * tiling.element_bytes > tiling.slot_bytes:
         raise LimitError(
-            f"a message of {largest} chunks does not fit in a slot of {format_bytes(tiling.slot_bytes)};"
+            f"a message of {about.largest} chunks does not fit in a slot of {format_bytes(tiling.slot_bytes)};"
             " take larger slots or fewer chunks"
         )
     return tile
 
 
-def _chosen_message(plan: Plan, slot_bytes: int) -> int:
+def _chosen_message(about: Cut, slot_bytes: int) -> int:
     """Whole slots, and smaller messages where a rank sends over many connections."""
-    senders = plan.threadblocks["rank"][plan.threadblocks["send_peer"] != NO_PEER]
-    most = max(int(np.bincount(senders).max(initial=1)) if len(senders) else 1, 1)
-    queued = _QUEUED_BYTES // most // _LINE_BYTES * _LINE_BYTES
+    queued = _QUEUED_BYTES // about.most_sends // _LINE_BYTES * _LINE_BYTES
     return min(slot_bytes, max(_LEAST_MESSAGE_BYTES, queued))

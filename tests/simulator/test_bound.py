@@ -1,0 +1,48 @@
+"""No plan is simulated faster than the bound of its collective."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from hemiola.ir.plan import Plan
+from hemiola.simulator.replay import simulate
+from hemiola.simulator.tiling import Tiling
+from hemiola.topology.system import System
+from simulator.scenes import library_plan, systems
+
+bounds = pytest.importorskip("hemiola.simulator.bounds")
+
+ON_EIGHT = (
+    ("allreduce_ring", ""),
+    ("allreduce_allpairs", ""),
+    ("allreduce_hierarchical", "levels=4,2"),
+    ("allreduce_hierarchical", "levels=2,4"),
+    ("allreduce_double_binary_tree", "chunks=4"),
+    ("allreduce_halving_doubling", ""),
+    ("allgather_ring", ""),
+    ("allgather_allpairs", ""),
+    ("alltoall_allpairs", ""),
+    ("alltoall_two_step", "levels=2,4"),
+    ("broadcast_chain", "chunks=8"),
+    ("reduce_tree", "chunks=4"),
+    ("reducescatter_ring", ""),
+    ("alltonext_direct", ""),
+    ("gather_direct", ""),
+    ("scatter_direct", ""),
+    ("sendrecv", ""),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    plan=st.sampled_from(ON_EIGHT).map(lambda row: library_plan(row[0], f"ranks=8 {row[1]}")),
+    system=systems().filter(lambda system: system.num_ranks == 8),
+    num_bytes=st.sampled_from([1 << 10, 1 << 16, 1 << 20]),
+    tiling=st.sampled_from([Tiling(), Tiling(num_tiles=1), Tiling(num_tiles=4)]),
+)
+def test_no_plan_is_faster_than_the_bound(plan: Plan, system: System, num_bytes: int, tiling: Tiling) -> None:
+    found = bounds.lower_bound(plan.collective, num_bytes, system)
+    seconds = simulate(plan, system, num_bytes, tiling=tiling).seconds
+    assert seconds >= getattr(found, "seconds", found) * (1 - 1e-9)
