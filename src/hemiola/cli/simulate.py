@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module, util
 from typing import Any
 
 import click
@@ -14,18 +13,21 @@ from hemiola.cli.plans import find_plan
 from hemiola.cli.progress import working
 from hemiola.ir.plan import Plan
 from hemiola.runtime.bandwidth import algorithm_bandwidth, bus_bandwidth
+from hemiola.simulator.bounds import Bound, lower_bound
 from hemiola.simulator.drawing import draw
 from hemiola.simulator.replay import ReplayOptions, simulate
 from hemiola.simulator.tiling import Tiling
 from hemiola.simulator.timeline import Timeline
 from hemiola.simulator.trace import check_traceable, write_trace
-from hemiola.topology.shapes import load_shape
+from hemiola.topology.presets import load_system
 from hemiola.topology.system import System
 from hemiola.units import format_bandwidth, format_bytes, format_seconds
 
 MAX_RECORDED = 10_000_000
 """Steps that are kept for the critical path; more would take too much memory."""
 MOST_REASONS = 5
+TOLERANCE = 1e-9
+"""Rounding of the replay and of the bound."""
 
 
 @click.command("simulate")
@@ -58,11 +60,11 @@ def command(
     the system: hemiola simulate allreduce_ring --system 2x4 --bytes 64MiB --trace ring.json
     """
     with working(f"simulating {plan}"):
-        system = load_shape(where)
+        system = load_system(where)
         found = find_plan(plan, args, _ranks(plan, args, system), root=root)
         tiling = Tiling(slots=slots, tile_bytes=tile or 0, slot_bytes=max(tile or 0, Tiling().slot_bytes))
         timeline = _simulate(found, system, num_bytes, tiling)
-        bound = _bound(found, num_bytes, system)
+        bound = lower_bound(found.collective, num_bytes, system)
         if trace is not None:
             _trace(trace, found, system, num_bytes, tiling, timeline)
     if as_json:
@@ -86,13 +88,6 @@ def _simulate(plan: Plan, system: System, num_bytes: int, tiling: Tiling) -> Tim
     return simulate(plan, system, num_bytes, tiling=tiling, options=ReplayOptions(record=True))
 
 
-def _bound(plan: Plan, num_bytes: int, system: System) -> float | None:
-    if util.find_spec("hemiola.simulator.bounds") is None:
-        return None
-    bound = import_module("hemiola.simulator.bounds").lower_bound(plan.collective, num_bytes, system)
-    return float(getattr(bound, "seconds", bound))
-
-
 def _trace(path: str, plan: Plan, system: System, num_bytes: int, tiling: Tiling, timeline: Timeline) -> None:
     check_traceable(timeline.num_steps)
     every = ReplayOptions(record=True, fold=False)
@@ -106,14 +101,15 @@ def _larger_bytes(plan: Plan, num_bytes: int) -> int:
 
 
 def _fields(
-    timeline: Timeline, plan: Plan, num_bytes: int, bound: float | None, trace: str | None
+    timeline: Timeline, plan: Plan, num_bytes: int, bound: Bound, trace: str | None
 ) -> dict[str, Any]:
     return {
         **plan_fields(plan),
         "system": timeline.system.name,
         "bytes": num_bytes,
         "seconds": timeline.seconds,
-        "bound_seconds": bound,
+        "bound_seconds": bound.seconds,
+        "bound": bound.why,
         "critical_path": [
             {"what": reason.words, "seconds": reason.seconds, "part": reason.part}
             for reason in timeline.reasons
@@ -125,13 +121,15 @@ def _fields(
     }
 
 
-def _print(timeline: Timeline, plan: Plan, num_bytes: int, bound: float | None, trace: str | None) -> None:
+def _print(timeline: Timeline, plan: Plan, num_bytes: int, bound: Bound, trace: str | None) -> None:
     seconds = timeline.seconds
     click.echo(f"{plan.name} on {timeline.system.name}: {format_seconds(seconds)}")
     facts: dict[str, object] = {"plan": plan_line(plan), "data": f"{format_bytes(num_bytes)} per rank"}
-    if bound is not None:
-        ratio = f", {seconds / bound:.2f} times the bound" if bound > 0 else ""
-        facts["bound"] = f"{format_seconds(bound)}{ratio}"
+    ratio = f"; this is {seconds / bound.seconds:.2f} times that" if bound.seconds > 0 else ""
+    facts["bound"] = f"{format_seconds(bound.seconds)}{ratio}"
+    facts["what bounds it"] = bound.why
+    if seconds < bound.seconds * (1 - TOLERANCE):
+        facts["note"] = "faster than the bound: the model is wrong here; please report this"
     if seconds > 0:
         larger = _larger_bytes(plan, num_bytes)
         facts["algorithm bandwidth"] = format_bandwidth(algorithm_bandwidth(larger, seconds))
