@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "enforce.h"
+#include "lab/delay_line.h"
 #include "passes/passes.h"
 #include "proof/promises.h"
 #include "runtime/clock.h"
@@ -491,6 +493,16 @@ void bind_runtime(nb::module_& module) {
   });
 }
 
+void bind_lab(nb::module_& module) {
+  module.def("carry_frames", [](const std::vector<std::tuple<int, int, double>>& lines, int stop) {
+    std::vector<lab::DelayLine> delayed;
+    for (const auto& [near, far, seconds] : lines) delayed.push_back({near, far, std::llround(seconds * 1e9)});
+    const nb::gil_scoped_release unlocked;
+    const lab::DelayCounts counts = lab::carry_frames(delayed, stop);
+    return std::pair(counts.carried, counts.lost);
+  }, "lines"_a, "stop"_a, "Carries frames between pairs of descriptors, each after its delay, until `stop` can be read.");
+}
+
 using JobTables = std::tuple<Bytes, Bytes, Bytes, Bytes, Column<double>, double, double>;
 
 void bind_simulator(nb::module_& module) {
@@ -533,5 +545,6 @@ NB_MODULE(_core, module) {
   bind_passes(module);
   bind_proof(module);
   bind_runtime(module);
+  bind_lab(module);
   bind_simulator(module);
 }

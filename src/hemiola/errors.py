@@ -81,6 +81,10 @@ class ScriptError(HemiolaError):
     """A script given to the command line that cannot be run or holds no program."""
 
 
+class LabError(HemiolaError):
+    """A lab that cannot be built, found or used."""
+
+
 class RunError(HemiolaError):
     """A run that could not be finished; the base of the faults below."""
 

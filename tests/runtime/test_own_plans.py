@@ -17,6 +17,7 @@ from hemiola.runtime.communicator import Communicator
 from hemiola.runtime.directory_plans import DirectoryPlans
 from hemiola.runtime.launch import run_ranks
 from hemiola.runtime.plan_source import ChainedPlans, PlanSource, default_plans
+from hemiola.runtime.settings import Settings
 from hemiola.runtime.store import Store
 from mutations import plan_of
 from runtime.worlds import TIMEOUT, call_and_meet, on_ranks, ones, raising
@@ -86,3 +87,24 @@ def test_a_source_without_a_plan_says_so(folder: Path) -> None:
 def test_ranks_with_different_plans_find_out(folder: Path) -> None:
     for sentence in run_ranks(2, run_with_plans_by_rank, str(folder), timeout=TIMEOUT):
         assert "allreduce" in sentence
+
+
+def three_messages_ahead() -> Plan:
+    """Two ranks that both send three chunks before they receive one: right with three slots, and stuck with two."""
+    sends = [step("s", (0, chunk)) for chunk in range(3)]
+    adds = [step("rrc", (0, chunk), (0, chunk)) for chunk in range(3)]
+    return plan_of(
+        AllReduce(2, 3, in_place=True),
+        [block(rank, *sends, *adds, to=1 - rank, source=1 - rank) for rank in range(2)],
+    )
+
+
+@pytest.mark.parametrize(("slots", "runs"), [(4, True), (2, False)])
+def test_a_plan_of_the_folder_is_proven_for_the_slots_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slots: int, runs: bool
+) -> None:
+    write_plan(three_messages_ahead(), tmp_path / "ahead.plan", PLAN)
+    monkeypatch.setenv("HEMIOLA_PLANS", str(tmp_path))
+    for _, data, reason in on_ranks(2, run_and_say, kind="processes", settings=Settings(slots=slots)):
+        assert data == [3.0] * 3
+        assert ("ahead.plan" in reason) == runs

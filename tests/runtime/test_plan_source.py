@@ -176,7 +176,7 @@ def test_the_default_is_made_once_when_it_is_first_needed(monkeypatch: pytest.Mo
         default_plans()
     made: list[OnePlan] = []
 
-    def factory() -> OnePlan:
+    def factory(slots: int) -> OnePlan:
         made.append(OnePlan("only", 8))
         return made[-1]
 

@@ -48,7 +48,7 @@ def test_a_variable_that_cannot_be_read_is_named(variable: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"slots": 1}, "slots is between 2 and 1024, but is 1"),
+        ({"slots": 0}, "slots is between 1 and 1024, but is 0"),
         ({"slots": 1025}, "slots is between"),
         ({"slot_bytes": 0}, "slot_bytes is between 64"),
         ({"slot_bytes": 100}, "slot_bytes is a multiple of 64, but is 100"),
@@ -88,6 +88,7 @@ def test_there_is_always_a_worker_and_never_more_than_asked() -> None:
 @pytest.mark.parametrize(
     "machine",
     [
+        Settings(slots=1, slot_bytes=64),
         Settings(slots=2, slot_bytes=64),
         Settings(slots=1024, slot_bytes=64),
         Settings(tile_bytes=1),

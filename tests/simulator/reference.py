@@ -84,6 +84,7 @@ class Reference:
 
     def __init__(self, loads: Sequence[Load], system: System, tiling: Tiling) -> None:
         self.system, self.tiling = system, tiling
+        self.slots = tiling.num_slots(load.plan for load in loads)
         self.network: Network = network_of(system, protocol_of(loads[0].plan, system))
         self.capacities: dict[Hashable, Fraction] = {
             link: Fraction(float(capacity)) for link, capacity in enumerate(self.network.capacities)
@@ -195,7 +196,7 @@ class Reference:
                 return False
         if traits.sends:
             assert block.sends is not None
-            if block.sends.acted - block.sends.received >= self.tiling.slots:
+            if block.sends.acted - block.sends.received >= self.slots:
                 return False
         size = block.tiles[tile] * int(step["count"])
         block.busy = True

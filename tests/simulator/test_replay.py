@@ -147,6 +147,24 @@ def test_plans_that_meet_do_disturb_each_other() -> None:
     assert simulate_together(loads, system).seconds == pytest.approx(2 * alone, rel=0.01)
 
 
+def test_more_bandwidth_can_be_slower_where_links_are_shared() -> None:
+    """A known case: a flow that ends sooner lets another begin sooner, which takes from one that others wait for."""
+    plan = library_plan("allreduce_double_binary_tree", "ranks=4 chunks=2")
+    system = hosts(4, 2, nic=4e6, device=2e6)
+    better = replace(system, exceptions={(1, 0): Link(3e6, 3e6)})
+    tiling = Tiling(num_tiles=1, slots=2)
+    before, after = (simulate(plan, found, 1e6, tiling=tiling).seconds for found in (system, better))
+    assert after / before == pytest.approx(1.125)
+    for found, seconds in ((system, before), (better, after)):
+        assert max(reference_seconds([Load(plan, 1e6)], found, tiling)) == pytest.approx(seconds, rel=EXACT)
+
+
+def test_more_bytes_can_be_faster_where_they_are_cut_otherwise() -> None:
+    """A known case: what does not divide by the chunks runs as one more tile, with its latencies."""
+    plan, system = library_plan("allreduce_ring", "ranks=4"), hosts(4, 1, latency=1e-3)
+    assert simulate(plan, system, (1 << 19) + 16).seconds < simulate(plan, system, (1 << 19) + 4).seconds
+
+
 def _faster(system: System, factor: float) -> System:
     def link(old: Link | None) -> Link | None:
         return None if old is None else replace(old.scaled(factor), latency=old.latency / factor)

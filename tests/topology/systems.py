@@ -6,6 +6,7 @@ import math
 
 from hypothesis import strategies as st
 
+from hemiola.topology.meshes import full_pairs, ring_pairs
 from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(
@@ -42,6 +43,10 @@ def meshes(draw: st.DrawFn, count: int) -> Fabric:
             max_size=5,
         )
     )
+    if draw(st.booleans()):
+        pairs_of_form = draw(st.sampled_from([ring_pairs, full_pairs]))(count)
+        bandwidth, latency = draw(bandwidths), draw(latencies)
+        edges = [Edge(first, second, bandwidth, latency) for first, second in pairs_of_form]
     return Fabric("mesh", draw(limits), draw(st.booleans()), draw(st.booleans()), tuple(edges))
 
 

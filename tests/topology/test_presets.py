@@ -73,6 +73,22 @@ def test_a_preset_says_where_its_figures_are_from(name: str) -> None:
     assert any(word in text for word in ("data sheet", "white paper", "arXiv", "Azure, sizes/"))
 
 
+MEMORY = {
+    "azure-ncv4": 1935e9, "azure-ndv2": 900e9, "azure-ndv4": 1555e9, "azure-ndv5": 3350e9, "dgx-a100": 2039e9,
+    "dgx1-v100": 900e9, "gb200-nvl72": 576e12 / 72, "hgx-b200": 64e12 / 8, "hgx-h100": 3350e9, "hgx-h200": 4800e9,
+    "mi300x": 5300e9,
+}  # fmt: skip
+"""Bytes per second of a device's memory, by data sheet."""
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_what_a_device_adds_and_copies_follows_from_its_memory(name: str) -> None:
+    compute = load_system(name).compute
+    # Rounded up where it must be, so that no bound is above what the memory allows.
+    assert 1 <= compute.add_bandwidth / (MEMORY[name] / 3) < 1.001
+    assert compute.copy_bandwidth == MEMORY[name] / 2
+
+
 def test_the_nics_of_dgx1_are_behind_pairs_and_its_mesh_is_a_cube() -> None:
     system = load_system("dgx1-v100")
     assert [system.link_number((0,), device) for device in system.devices] == [0, 0, 1, 1, 2, 2, 3, 3]

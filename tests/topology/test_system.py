@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hemiola.errors import TopologyError
@@ -23,6 +23,7 @@ def machine(*counts: int, missing: frozenset[Path] = frozenset()) -> System:
     )
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3))
 def test_a_uniform_system_has_the_product_of_its_counts(counts: list[int]) -> None:
     system = machine(*counts)
@@ -31,6 +32,7 @@ def test_a_uniform_system_has_the_product_of_its_counts(counts: list[int]) -> No
     assert list(system.devices) == sorted(system.devices)
 
 
+@settings(deadline=None)
 @given(systems())
 def test_units_are_there_when_none_around_them_is_missing(system: System) -> None:
     outside: set[Path] = {()}
@@ -46,6 +48,7 @@ def test_units_are_there_when_none_around_them_is_missing(system: System) -> Non
     assert system.devices == tuple(sorted(outside))
 
 
+@settings(deadline=None)
 @given(systems())
 def test_every_rank_lies_in_its_host(system: System) -> None:
     for device, host in zip(system.devices, system.host_of_rank, strict=True):
@@ -53,6 +56,7 @@ def test_every_rank_lies_in_its_host(system: System) -> None:
     assert list(system.host_of_rank) == sorted(system.host_of_rank)
 
 
+@settings(deadline=None)
 @given(systems())
 def test_every_device_has_one_link_of_each_unit_around_it(system: System) -> None:
     for device in system.devices:
@@ -117,6 +121,17 @@ def test_host_names_and_words() -> None:
         (
             lambda: System("x", (Level("gpu", 2, LINK), Level("gpu", 2, LINK))),
             "system 'x' has two levels called 'gpu'; every level has its own name",
+        ),
+        (lambda: machine(0), "level 'gpu' of system 'machine' has count 0; expected 1 or more"),
+        (
+            lambda: System("x", (Level("gpu", 2, None, Fabric("mesh", edges=(Edge(0, 2, 1.0),))),)),
+            "level 'gpu' of system 'x' has Edge(first=0, second=2, bandwidth=1.0, latency=0.0); expected two different ends "
+            "from 0 to 1, a bandwidth above 0 and a latency of 0 or more",
+        ),
+        (
+            lambda: System("x", (Level("gpu", 2, Link(1.0, 0.0)),)),
+            "a gpu of system 'x' has Link(bandwidth_out=1.0, bandwidth_in=0.0, latency=0.0, num=1, behind=()); expected "
+            "bandwidths above 0, a latency of 0 or more and num of 1 or more",
         ),
         (
             lambda: machine(2, missing=frozenset({(0,), (1,)})),

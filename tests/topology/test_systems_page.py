@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hemiola.cli.systems import import_
 from hemiola.topology.parse.yaml_system import read_system
+from hemiola.topology.presets import abouts
 from hemiola.topology.system import Compute, Edge, Fabric, Link, Protocol, System
 from hemiola.topology.write_system import write_system
 
@@ -39,3 +41,15 @@ def test_every_key_is_on_the_page(kind: type) -> None:
     said_otherwise = {"first", "second", "missing"}
     for field in fields(kind):
         assert field.name in said_otherwise or re.search(rf"`[^`]*\b{field.name}\b", PAGE), field.name
+
+
+def test_every_system_that_is_shipped_is_on_the_page() -> None:
+    for name in abouts():
+        assert re.search(rf"`{name}(:N)?`", PAGE), name
+
+
+def test_the_options_of_import_are_those_on_the_page() -> None:
+    taken = {option for parameter in import_.params for option in parameter.opts if option.startswith("--")}
+    named = set(re.findall(r"`(--[a-z-]+)`", PAGE.partition("## From a cluster")[2]))
+    assert named <= taken
+    assert taken - named == {"--json", "--name", "--output"}

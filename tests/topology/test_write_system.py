@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from hemiola.topology.parse.yaml_system import read_system
 from hemiola.topology.shapes import load_shape, shape_names
@@ -11,6 +11,7 @@ from hemiola.topology.write_system import write_system
 from topology.systems import systems
 
 
+@settings(deadline=None)
 @given(systems())
 def test_what_is_written_reads_back_as_the_same_system(system: System) -> None:
     read = read_system(write_system(system))
@@ -18,6 +19,7 @@ def test_what_is_written_reads_back_as_the_same_system(system: System) -> None:
     assert list(read.protocols) == list(system.protocols)
 
 
+@settings(deadline=None)
 @given(systems())
 def test_the_text_is_stable(system: System) -> None:
     text = write_system(system)
@@ -43,9 +45,17 @@ def test_a_bandwidth_with_many_digits_is_kept() -> None:
     assert read_system(write_system(system)) == system
 
 
-def test_a_mesh_names_its_edges() -> None:
-    mesh = Fabric("mesh", edges=(Edge(0, 1, 25e9, 1e-6),))
-    assert (
-        "fabric: {kind: mesh, edges: [{between: [0, 1], bandwidth: 25GB/s, latency: 1us}]}"
-        in write_system(System("pair", (Level("gpu", 2, None, mesh),)))
+def test_a_mesh_names_its_edges_or_its_form() -> None:
+    def written(*edges: Edge) -> str:
+        return write_system(
+            System("mesh", (Level("gpu", 3, None, Fabric("mesh", edges=edges)),))
+        ).splitlines()[-1]
+
+    one, two, three = Edge(0, 1, 25e9, 1e-6), Edge(1, 2, 25e9, 1e-6), Edge(2, 0, 25e9, 1e-6)
+    assert written(one).endswith(
+        "fabric: {kind: mesh, edges: [{between: [0, 1], bandwidth: 25GB/s, latency: 1us}]}}"
     )
+    assert written(one, two, three).endswith(
+        "fabric: {kind: mesh, edges: {form: ring, bandwidth: 25GB/s, latency: 1us}}}"
+    )
+    assert written(one, three, two).count("between") == 3

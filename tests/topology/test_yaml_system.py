@@ -117,6 +117,10 @@ MISTAKES = {
         "levels: [{name: gpu, count: 2, link: {bandwidth: 1GB/s}, fabric: @}]", "3",
         "levels[0].fabric: expected keys and values such as {kind: switch, reduces: true}, found 3",
     ),
+    "fabric empty": (
+        "levels: [{name: gpu, count: 2, link: {bandwidth: 1GB/s}, fabric: @}]", "[]",
+        "levels[0].fabric: expected keys and values such as {kind: switch, reduces: true}, found a list of 0",
+    ),
     "kind wrong": (
         "levels: [{name: gpu, count: 2, link: {bandwidth: 1GB/s}, fabric: @}]", "hub",
         "levels[0].fabric.kind: expected switch, rails or mesh, found 'hub'",
@@ -142,11 +146,43 @@ MISTAKES = {
         "levels: [{name: gpu, count: 2, fabric: {kind: mesh, edges: [{between: @, bandwidth: 1GB/s}]}}]", "[1, 1]",
         "levels[0].fabric.edges[0].between: expected two different units from 0 to 1, such as [0, 1]",
     ),
+    "form wrong": (
+        "levels: [{name: gpu, count: 4, fabric: {kind: mesh, edges: {form: @, bandwidth: 1GB/s}}}]", "star",
+        "levels[0].fabric.edges.form: expected ring, full or torus, found 'star'",
+    ),
+    "form missing": (
+        "levels: [{name: gpu, count: 4, fabric: {kind: mesh, edges: {@, bandwidth: 1GB/s}}}]", "form: null",
+        "levels[0].fabric.edges: the key form is missing; give it, as in form: ring",
+    ),
+    "form without bandwidth": (
+        "levels: [{name: gpu, count: 4, fabric: {kind: mesh, edges: {form: ring, @}}}]", "latency: 1us",
+        "levels[0].fabric.edges: the key bandwidth is missing; give it, as in bandwidth: 25GB/s",
+    ),
+    "full of too many": (
+        "levels: [{name: gpu, count: 513, fabric: {kind: mesh, edges: {form: @, bandwidth: 1GB/s}}}]", "full",
+        "levels[0].fabric.edges.form: full is for up to 512 units, found 513",
+    ),
+    "sizes wrong": (
+        "levels: [{name: gpu, count: 16, fabric: {kind: mesh, edges: {form: torus, sizes: @, bandwidth: 1GB/s}}}]", "[4, 5]",
+        "levels[0].fabric.edges.sizes: expected whole numbers from 2 that multiply to the count 16, as [4, 4] do to 16",
+    ),
+    "sizes missing": (
+        "levels: [{name: gpu, count: 16, fabric: {kind: mesh, edges: {form: torus, @}}}]", "bandwidth: 1GB/s",
+        "levels[0].fabric.edges.sizes: expected whole numbers from 2 that multiply to the count 16, as [4, 4] do to 16",
+    ),
     "exception of nothing": (
         f"{TWO}exceptions: [@]", "{missing: true}", "exceptions[0]: say which unit, as in {host: 3,",
     ),
     "exception without change": (
         f"{TWO}exceptions: [@]", "{host: 1}", "exceptions[0]: say what is different, as in {host: 3,",
+    ),
+    "exception with both": (
+        f"{TWO}exceptions: [@]", "{host: 1, missing: true, link: {bandwidth: 1GB/s}}",
+        "exceptions[0]: a unit that is missing has no link; say one of the two, as in {host: 3,",
+    ),
+    "exception twice": (
+        f"{TWO}exceptions: [{{host: 1, link: {{num: 2}}}}, @]", "{host: 1, link: {bandwidth: 1GB/s}}",
+        "exceptions[1]: this unit is named twice; say all of it once, as in {host: 3,",
     ),
     "exception elsewhere": (
         f"{TWO}exceptions: [{{host: @, missing: true}}]", "4",

@@ -24,8 +24,11 @@ VERBS: Mapping[str, str] = {
     "verify": "Prove a plan file right, or say what is wrong with it.",
     "explain": "Say whether a runtime would use a file, and if not, why.",
     "show": "Print a plan so that a person can read it.",
+    "simulate": "Predict a plan's time on a system, and where it goes.",
     "run": "Run a plan on this machine on random data and check every element.",
+    "systems": "List machines, and make one from what a cluster can tell.",
     "bench": "Time a collective beside Gloo and MPI, side by side in one run.",
+    "lab": "Build a hierarchical network on this machine, and run in it.",
     "calibrate": "Fit a system's latencies and bandwidths to measured times.",
     "tune": "Choose the best plan for every size of a collective on a system.",
 }

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and how a size is read."""
+"""Options that several verbs share, and how a size, a bandwidth and a time are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 from hemiola.errors import UnitError
 from hemiola.ir.targets import TARGETS
-from hemiola.units import parse_bytes
+from hemiola.units import parse_bandwidth, parse_bytes, parse_seconds
 
 MAX_SLOTS = 1 << 20
 
@@ -15,6 +15,22 @@ def size(text: str) -> int:
     """A number of bytes, written 4096, 64MiB or 1GB."""
     try:
         return parse_bytes(text)
+    except UnitError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def bandwidth(text: str) -> float:
+    """Bytes per second, written 25GB/s or 200Gbit/s."""
+    try:
+        return parse_bandwidth(text)
+    except UnitError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def seconds(text: str) -> float:
+    """A time, written 5us or 1.5ms."""
+    try:
+        return parse_seconds(text)
     except UnitError as error:
         raise click.BadParameter(str(error)) from None
 

@@ -82,7 +82,7 @@ class Communicator:
         if timeout is not None:
             settings = replace(settings, timeout=timeout)
         self._store = meeting_place(environment, store)
-        self._plans = plans or default_plans()
+        self._plans = plans or default_plans(settings.slots)
         self._same_expression = same_expression
         self._engine = Engine(join(environment, self._store, name, settings), settings)
         self._queue = self._engine.queue

@@ -96,10 +96,12 @@ class DirectoryPlans:
         return f"all {len(self._wrong)} of its files are wrong, first of all {first.name}: {first.reason}"
 
 
-def with_own_plans(plans: PlanSource, environment: Mapping[str, str] = os.environ) -> PlanSource:
+def with_own_plans(
+    plans: PlanSource, environment: Mapping[str, str] = os.environ, *, slots: int = SLOTS
+) -> PlanSource:
     """The plans of the folder that HEMIOLA_PLANS names, and those of ``plans`` where none of them fits."""
     folder = environment.get(VARIABLE)
-    return ChainedPlans([DirectoryPlans(folder), plans]) if folder else plans
+    return ChainedPlans([DirectoryPlans(folder, slots=slots), plans]) if folder else plans
 
 
 def _plan_files(folder: Path) -> list[Path]:

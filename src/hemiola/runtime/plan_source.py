@@ -18,6 +18,7 @@ import numpy as np
 from hemiola.collectives import Collective
 from hemiola.errors import CollectiveError, NoPlanError, RunError
 from hemiola.ir.plan import Plan
+from hemiola.runtime.judge import SLOTS
 from hemiola.units import format_bytes
 
 CACHED_REQUESTS = 4096
@@ -189,24 +190,24 @@ def plan_digest(plan: Plan) -> bytes:
     return digest.digest()
 
 
-def provide_default(factory: Callable[[], PlanSource]) -> None:
-    """Say how the source is made that communicators use when they are given none."""
+def provide_default(factory: Callable[[int], PlanSource]) -> None:
+    """Say how the source is made that communicators use when they are given none, for a number of slots."""
     _factories[:] = [factory]
 
 
-def default_plans() -> PlanSource:
-    """The source of all communicators that are given none; made when it is first needed."""
+def default_plans(slots: int = SLOTS) -> PlanSource:
+    """The source of all communicators with that many slots that are given none; made when it is first needed."""
     if not _factories:
         raise RunError("no source of plans was provided; import hemiola, or give the communicator plans=")
-    return _made(_factories[0])
+    return _made(_factories[0], slots)
 
 
-_factories: list[Callable[[], PlanSource]] = []
+_factories: list[Callable[[int], PlanSource]] = []
 
 
-@lru_cache(maxsize=1)
-def _made(factory: Callable[[], PlanSource]) -> PlanSource:
-    return factory()
+@lru_cache(maxsize=8)
+def _made(factory: Callable[[int], PlanSource], slots: int) -> PlanSource:
+    return factory(slots)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -37,7 +37,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, least, most in (
-            ("slots", 2, MAX_SLOTS),
+            ("slots", 1, MAX_SLOTS),
             ("slot_bytes", LINE_BYTES, 1 << 30),
             ("tile_bytes", 0, 1 << 30),
             ("workers", 0, 256),

@@ -81,6 +81,7 @@ def simulate_together(
                 protocol.threadblock_bandwidth,
             )
         )
+    num_slots = tiling.num_slots(load.plan for load in loads)
     src, dst = np.concatenate(ends, axis=1) if ends else np.empty((2, 0), np.int64)
     first_hop, hops = network.routes(src, dst)
     ended, seconds, block_seconds, block_class, resource_class, num_simulated, by_events, records, path = (
@@ -91,7 +92,7 @@ def simulate_together(
             hops,
             _sums(network.latencies[hops], first_hop),
             resources.of_devices[src].reshape(-1),
-            tiling.slots,
+            num_slots,
             options.fold,
             options.record,
             options.by_events,
@@ -99,7 +100,7 @@ def simulate_together(
     )
     if not ended:
         raise PlanError(
-            f"the plan does not end with {tiling.slots} slots: some threadblock waits forever; hemiola verify says which"
+            f"the plan does not end with {num_slots} slots: some threadblock waits forever; hemiola verify says which"
         )
     return Timeline(
         system=system,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from hemiola.runtime.calls import share_chunks
 from hemiola.runtime.trial import fit_share, num_input_shares
 from hemiola.units import format_bytes
 
+_SLOTS = 4
 _LINE_BYTES = 64
 _SMALL_SHARE_BYTES = 16 << 10
 _LEAST_MESSAGE_BYTES = 16 << 10
@@ -25,8 +27,8 @@ _MOVES = np.array([traits.sends or traits.receives for traits in TRAITS])
 class Tiling:
     """How messages are cut and queued; the defaults are the runtime's."""
 
-    slots: int = 4
-    """Messages that a connection holds before its sender waits."""
+    slots: int | None = None
+    """Messages that a connection holds before its sender waits; None: as the runtime, at least what plans count on."""
     slot_bytes: int = 256 << 10
     """The largest message."""
     tile_bytes: int = 0
@@ -36,11 +38,17 @@ class Tiling:
     """This many tiles of equal size instead, however large that makes a message."""
 
     def __post_init__(self) -> None:
-        for name, least in (("slots", 1), ("slot_bytes", 1), ("tile_bytes", 0), ("element_bytes", 1)):
-            if getattr(self, name) < least:
-                raise LimitError(f"{name} is at least {least}, but is {getattr(self, name)}")
-        if self.num_tiles is not None and self.num_tiles < 1:
-            raise LimitError(f"num_tiles is at least 1, but is {self.num_tiles}")
+        leasts = {"slots": 1, "slot_bytes": 1, "tile_bytes": 0, "element_bytes": 1, "num_tiles": 1}
+        for name, least in leasts.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise LimitError(f"{name} is at least {least}, but is {value}")
+
+    def num_slots(self, plans: Iterable[Plan]) -> int:
+        """The slots of every connection when these plans run."""
+        if self.slots is not None:
+            return self.slots
+        return max([_SLOTS, *(plan.protocol.slots for plan in plans)])
 
 
 AS_THE_RUNTIME = Tiling()

@@ -152,7 +152,8 @@ class Timeline:
         if kind == TRANSFER:
             if resource < 0:
                 return "sending"
-            return f"waiting for the {self.network.name(resource)}{self._alike(resource)}"
+            name = self.network.name(resource)
+            return f"waiting for {'' if name.startswith('NIC') else 'the '}{name}{self._alike(resource)}"
         verb = "adding" if kind == ADDING else "copying"
         if resource < 0:
             return f"{verb}, as fast as a threadblock can"

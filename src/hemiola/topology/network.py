@@ -2,8 +2,8 @@
 
 Links are directed: every link of a unit is two, out of the unit and into it, and an edge of a mesh is two.
 A transfer goes from its device up to the fabric in which both sides meet and down again. A unit with
-several links is left through the link of the source's digit inside it and entered through that of the
-destination's; where the two sides meet in rails, both use the rail of the destination. A device spreads
+several links is left through the link that ``System.link_number`` gives for the source and entered through
+that of the destination; where the two sides meet in rails, both use the rail of the destination. A device spreads
 over all its links, so they are one. Fabrics with a bandwidth of their own are one more resource for all
 that passes through them. Through a mesh goes the path of fewest hops, then the widest, then the one of the
 lowest numbers; who leaves a unit whose inside is a mesh does not cross that mesh.
@@ -37,6 +37,8 @@ class _Level:
     first_link: Numbers
     """Per unit; empty in a mesh."""
     num_links: Numbers
+    behind: Numbers
+    """Per unit and device inside, the number of the link that it uses; empty where that is the device's digit."""
     first_fabric: int
     """The resource of the first fabric of this level, one a unit of the level outside; ABSENT without one."""
     first_edge: int
@@ -122,12 +124,8 @@ class Network:
             yield from self._cross(depth, src, dst, meets)
             return
         units = self._units(src, depth)
-        if depth == len(self.levels):
-            child = np.zeros(len(src), np.int64)
-        else:
-            child = np.where(meets & (fabric.kind == "rails"), dst[:, depth], src[:, depth])
-        links = level.first_link[units] + 2 * (child % level.num_links[units])
-        yield np.where(passes, links, ABSENT)
+        devices = np.where((meets & (fabric.kind == "rails"))[:, np.newaxis], dst, src)
+        yield np.where(passes, level.first_link[units] + 2 * self._numbers(depth, units, devices), ABSENT)
         if level.first_fabric != ABSENT:
             yield np.where(passes, level.first_fabric + self._units(src, depth - 1), ABSENT)
 
@@ -138,9 +136,19 @@ class Network:
         if level.first_fabric != ABSENT:
             yield np.where(meeting < depth, level.first_fabric + self._units(dst, depth - 1), ABSENT)
         units = self._units(dst, depth)
-        child = dst[:, depth] if depth < len(self.levels) else np.zeros(len(dst), np.int64)
-        links = level.first_link[units] + 2 * (child % level.num_links[units]) + 1
+        links = level.first_link[units] + 2 * self._numbers(depth, units, dst) + 1
         yield np.where(meeting <= depth, links, ABSENT)
+
+    def _numbers(self, depth: int, units: Numbers, devices: Numbers) -> Numbers:
+        """Which of its links a unit uses for a device, as ``System.link_number`` says."""
+        level, inside = self.levels[depth - 1], devices[:, depth:]
+        if not inside.shape[1]:
+            return np.zeros(len(devices), np.int64)
+        if not level.behind.size:
+            return inside[:, 0] % level.num_links[units]
+        counts = [one.count for one in self.system.levels[depth:]]
+        numbers: Numbers = level.behind[units, np.ravel_multi_index(tuple(inside.T), counts)]
+        return numbers
 
     def _cross(self, depth: int, src: Numbers, dst: Numbers, meets: Numbers) -> Iterator[Numbers]:
         level, edges = self.levels[depth - 1], self.system.levels[depth - 1].fabric.edges
@@ -247,7 +255,8 @@ def network_of(system: System, protocol: Protocol | None = None) -> Network:
             first_link = add(capacity, latency) + 2 * (np.cumsum(num_each) - num_each)
         if math.isfinite(level.fabric.bandwidth):
             first_fabric = add(np.full(num_parents, level.fabric.bandwidth), np.zeros(num_parents))
-        levels.append(_Level(ordinal, first_link, num_each, first_fabric, first_edge))
+        behind = _behind(system, depth, ordinal)
+        levels.append(_Level(ordinal, first_link, num_each, behind, first_fabric, first_edge))
         num_parents = int((ordinal != ABSENT).sum())
     return Network(system, np.concatenate(capacities), np.concatenate(latencies), tuple(levels))
 
@@ -285,6 +294,20 @@ def _links(system: System, depth: int, ordinal: Numbers) -> tuple[Numbers, Amoun
         num_each = np.ones(num_units, np.int64)
     spread = np.repeat(table, num_each, axis=0)
     return num_each, spread[:, :2].reshape(-1), np.repeat(spread[:, 2], 2)
+
+
+def _behind(system: System, depth: int, ordinal: Numbers) -> Numbers:
+    """Units by devices inside: the number of a link; empty where no link says behind which the devices are."""
+    links = [
+        system.levels[depth - 1].link,
+        *(link for path, link in system.exceptions.items() if len(path) == depth),
+    ]
+    if depth == len(system.levels) or not any(link is not None and link.behind for link in links):
+        return np.empty((0, 0), np.int64)
+    counts = [level.count for level in system.levels[depth:]]
+    digits = np.unravel_index(np.arange(math.prod(counts)), counts)[0]
+    rows = [system.link_of(path) for path in system.units(depth)]
+    return np.array([link.behind if link.behind else digits % link.num for link in rows], np.int64)
 
 
 def shortest_path(edges: Sequence[Edge | None], start: int, end: int) -> list[int] | None:

@@ -73,7 +73,7 @@ def _size(name: str, size: str, most: int) -> int:
 
 def _hint(stem: str) -> str:
     known = [*preset_names(), *shape_names(), THIS_MACHINE]
-    near = get_close_matches(stem, known, n=1)
+    near = get_close_matches(stem[:60], known, n=1)
     if near:
         return f"did you mean {near[0]}?"
     return "hemiola systems lists those that are shipped, and a YAML file does as well"

@@ -7,7 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from hemiola.errors import TopologyError
-from hemiola.topology.parse.yaml_system import read_system
+from hemiola.topology.parse.text_file import read_text_file
+from hemiola.topology.parse.yaml_system import MAX_CHARACTERS, read_system
 from hemiola.topology.system import System
 
 FOLDER = files("hemiola.topology") / "shapes"
@@ -22,9 +23,14 @@ def shape_names() -> list[str]:
 
 def load_shape(name: str) -> System:
     """A shipped shape by its name, or a system in a YAML file."""
+    return read_system(shape_text(name), Path(name).name)
+
+
+def shape_text(name: str) -> str:
+    """The YAML of a shipped shape or of a file."""
     names = shape_names()
     if name in names:
-        return read_system((FOLDER / f"{name}.yaml").read_text("utf-8"), name)
+        return (FOLDER / f"{name}.yaml").read_text("utf-8")
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         near = get_close_matches(name, names, n=1)
@@ -34,10 +40,4 @@ def load_shape(name: str) -> System:
             else f"shipped are {', '.join(names)}, and a YAML file does as well"
         )
         raise TopologyError(f"there is no shape {name!r}; {hint}")
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TopologyError(
-            f"{name}: it cannot be read: {getattr(error, 'strerror', None) or error}"
-        ) from None
-    return read_system(text, path.name)
+    return read_text_file(name, MAX_CHARACTERS)

@@ -140,22 +140,43 @@ class System:
             raise TopologyError(
                 f"system {self.name!r} has two levels called {twice!r}; every level has its own name"
             )
+        for level in self.levels:
+            self._check_level(level)
         for path in (*self.exceptions, *self.missing):
             self._check_path(path)
         for depth, level in enumerate(self.levels, 1):
-            self._check_behind(depth, level.link)
+            self._check_link(depth, level.link)
         for path, link in self.exceptions.items():
             if self.levels[len(path) - 1].link is None:
                 raise TopologyError(
                     f"{self.describe(path)} of system {self.name!r} is joined by a mesh and cannot have a link of its own"
                 )
-            self._check_behind(len(path), link)
-        if not self.devices:
+            self._check_link(len(path), link)
+        # The devices are counted only when they are asked for: a large system should cost nothing before.
+        if next(self.units(len(self.levels)), None) is None:
             raise TopologyError(f"system {self.name!r} has no devices: all of its units are missing")
         if self.host_names and len(self.host_names) != self.num_hosts:
             raise TopologyError(
                 f"system {self.name!r} has {self.num_hosts} hosts, but {len(self.host_names)} host names"
             )
+
+    def _check_level(self, level: Level) -> None:
+        if level.count < 1:
+            raise TopologyError(
+                f"level {level.name!r} of system {self.name!r} has count {level.count}; expected 1 or more"
+            )
+        for edge in level.fabric.edges:
+            ends = {edge.first, edge.second}
+            if (
+                len(ends) < 2
+                or not 0 <= min(ends) <= max(ends) < level.count
+                or not edge.bandwidth > 0
+                or not edge.latency >= 0
+            ):
+                raise TopologyError(
+                    f"level {level.name!r} of system {self.name!r} has {edge}; expected two different ends from 0 to"
+                    f" {level.count - 1}, a bandwidth above 0 and a latency of 0 or more"
+                )
 
     def _check_path(self, path: Path) -> None:
         if not 1 <= len(path) <= len(self.levels):
@@ -166,8 +187,15 @@ class System:
                     f"there is no {level.name} {number} in system {self.name!r}: they are numbered 0 to {level.count - 1}"
                 )
 
-    def _check_behind(self, depth: int, link: Link | None) -> None:
-        if link is None or not link.behind:
+    def _check_link(self, depth: int, link: Link | None) -> None:
+        if link is None:
+            return
+        if not (link.bandwidth_out > 0 < link.bandwidth_in and link.latency >= 0 and link.num >= 1):
+            raise TopologyError(
+                f"a {self.levels[depth - 1].name} of system {self.name!r} has {link}; expected bandwidths above 0, a latency"
+                " of 0 or more and num of 1 or more"
+            )
+        if not link.behind:
             return
         level, num_devices = self.levels[depth - 1], math.prod(one.count for one in self.levels[depth:])
         if len(link.behind) != num_devices or not all(0 <= number < link.num for number in link.behind):

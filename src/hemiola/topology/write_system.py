@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from hemiola.topology.meshes import form_of
 from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
 from hemiola.units import format_bandwidth, format_seconds, parse_bandwidth, parse_seconds
 
@@ -57,7 +58,7 @@ def _level(level: Level) -> dict[str, Any]:
     written: dict[str, Any] = {"name": level.name, "count": level.count}
     if level.link is not None:
         written["link"] = _link(level.link, None)
-    fabric = _fabric(level.fabric)
+    fabric = _fabric(level.fabric, level.count)
     if fabric:
         written["fabric"] = fabric["kind"] if list(fabric) == ["kind"] else fabric
     return written
@@ -81,7 +82,7 @@ def _link(link: Link, usual: Link | None) -> dict[str, Any]:
     return written
 
 
-def _fabric(fabric: Fabric) -> dict[str, Any]:
+def _fabric(fabric: Fabric, count: int) -> dict[str, Any]:
     written: dict[str, Any] = {} if fabric.kind == "switch" else {"kind": fabric.kind}
     if fabric.bandwidth != math.inf:
         written["bandwidth"] = _bandwidth(fabric.bandwidth)
@@ -90,7 +91,9 @@ def _fabric(fabric: Fabric) -> dict[str, Any]:
     if fabric.multicasts:
         written["multicasts"] = True
     if fabric.edges:
-        written["edges"] = [_edge(edge) for edge in fabric.edges]
+        form = form_of(fabric.edges, count)
+        alike = {key: value for key, value in _edge(fabric.edges[0]).items() if key != "between"}
+        written["edges"] = {"form": form, **alike} if form else [_edge(edge) for edge in fabric.edges]
     return written
 
 

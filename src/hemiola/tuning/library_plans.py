@@ -26,6 +26,8 @@ from hemiola.tuning.layout import layout_of
 from hemiola.tuning.windows import WINDOWS, WITHOUT_WINDOW, Window
 from hemiola.units import format_bytes
 
+LIBRARY_SLOTS = 2
+"""Plans are proven for so few slots, where there are no fewer, and serve all communicators with more."""
 Parameter = int | str | tuple[int, ...]
 Key = tuple[str, tuple[tuple[str, Parameter], ...]]
 """An algorithm and all its parameters, place and root among them."""
@@ -47,7 +49,7 @@ class LibraryPlans:
     equal, and all get the one that was stored first.
     """
 
-    def __init__(self, slots: int = 2) -> None:
+    def __init__(self, slots: int = LIBRARY_SLOTS) -> None:
         self._options = CompileOptions(slots=slots)
         self._built: dict[Key, Built] = {}
         self._choose = lru_cache(maxsize=CACHED_REQUESTS)(self._decide)
@@ -148,6 +150,6 @@ def _names(algorithm: str) -> frozenset[str]:
 _written = lru_cache(maxsize=256)(format_bytes)
 
 
-def own_and_library_plans() -> PlanSource:
+def own_and_library_plans(slots: int) -> PlanSource:
     """What communicators use when they are given nothing else: the user's own plans, then the library."""
-    return with_own_plans(LibraryPlans())
+    return with_own_plans(LibraryPlans(min(slots, LIBRARY_SLOTS)), slots=slots)

@@ -7,20 +7,24 @@ from collections.abc import Callable, Mapping
 
 from hemiola.integrations.bench.contestant import Task
 from hemiola.integrations.bench.serve import serve
+from hemiola.ir.formats import read_plan
 from hemiola.runtime.communicator import Communicator
 from hemiola.runtime.store import Store
 from hemiola.runtime.trial import Buffers
 
 
 class CommunicatorContestant:
-    """A communicator that takes its plans from the library."""
+    """A communicator that takes its plans from the library, or runs the one that it is given."""
 
-    def __init__(self, rank: int, num_ranks: int, store: Store, timeout: float) -> None:
+    def __init__(self, rank: int | None, num_ranks: int | None, store: Store | None, timeout: float) -> None:
         self._world = Communicator(rank, num_ranks, store=store, timeout=timeout)
 
     def prepare(self, task: Task, buffers: Buffers) -> Callable[[], None]:
-        """The call of the same name."""
+        """The call of the same name, or the run of a plan."""
         (given, taken), world = task.trial().hand_over(buffers), self._world
+        if task.plan is not None:
+            plan = read_plan(task.plan)
+            return lambda: (world.run(plan, given, taken), None)[1]
         calls: Mapping[str, Callable[[], object]] = {
             "allreduce": lambda: world.all_reduce(taken),
             "broadcast": lambda: world.broadcast(taken),

@@ -27,16 +27,18 @@ class Task:
     """One collective of one size."""
 
     kind: str
-    """A key of ``IN_PLACE``."""
+    """A key of ``IN_PLACE``, or with a plan any other collective, out of place."""
     num_ranks: int
     num_bytes: int
     """The input of a rank."""
     element: str
     """A key of ``NUMBERS``."""
+    plan: str | None = None
+    """The file of a plan that is to be run, by the contestant who can; otherwise the library's own choice."""
 
     def trial(self) -> Trial:
         """The same on random data."""
-        collective = Collective(self.kind, self.num_ranks, in_place=IN_PLACE[self.kind])
+        collective = Collective(self.kind, self.num_ranks, in_place=IN_PLACE.get(self.kind, False))
         trial = Trial(collective, 0, self.element)
         elements = self.num_bytes // trial.number.storage.itemsize
         return Trial(collective, fit_share(collective, elements), self.element)

@@ -1,8 +1,9 @@
 """serve: what a rank of a contestant does between the driver's commands: sleep on its socket.
 
-Commands and answers are lines of JSON: ``{"prepare": {...}}`` makes buffers and runs the collective once on
-random data, whose result is checked; ``{"block": n}`` times n calls, and ``{"release": true}`` gives the memory
-back. What Hemiola refuses is answered too. The rank ends when the socket does.
+Commands and answers are lines of JSON: ``{"prepare": {...}, "as": key}`` makes buffers and runs the collective once
+on random data, whose result is checked; ``{"block": n, "of": key, "warm": w}`` times n calls after w that are not
+counted, and ``{"release": true}`` gives the memory of all back. What Hemiola refuses is answered too. The rank ends when
+the socket does.
 """
 
 from __future__ import annotations
@@ -18,22 +19,30 @@ from hemiola.integrations.bench.contestant import Contestant, Task
 from hemiola.runtime.check import expect
 
 
-def serve(address: str, rank: int, contestant: Contestant) -> None:
-    """Obey the driver at ``address`` until it closes the connection."""
+def serve(address: str, rank: int, contestant: Contestant, *, place: int | None = None) -> None:
+    """Obey the driver at ``address`` until it closes the connection.
+
+    ``place`` is the rank inside of the collectives, where ranks are not all in one.
+    """
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(address)
         with sock.makefile("rw", encoding="utf-8") as lines:
             _say(lines, {"rank": rank})
-            call: Callable[[], None] | None = None
+            calls: dict[str, Callable[[], None]] = {}
             for line in lines:
                 command = json.loads(line)
+                answer: dict[str, Any] = {}
                 try:
                     if "prepare" in command:
-                        call, answer = _prepare(contestant, Task(**command["prepare"]), rank)
-                    elif call is not None and "block" in command:
-                        answer = {"seconds": _time(contestant, call, command["block"])}
+                        task = Task(**command["prepare"])
+                        calls[command["as"]], answer = _prepare(
+                            contestant, task, rank if place is None else place
+                        )
+                    elif "block" in command:
+                        call = calls[command["of"]]
+                        answer = {"seconds": _time(contestant, call, command["block"], command["warm"])}
                     else:
-                        call, answer = None, {}
+                        calls.clear()
                 except HemiolaError as error:
                     answer = {"failed": str(error)}
                 _say(lines, answer)
@@ -58,10 +67,11 @@ def _prepare(contestant: Contestant, task: Task, rank: int) -> tuple[Callable[[]
     return call, {"wrong": None if wrong is None else str(wrong)}
 
 
-def _time(contestant: Contestant, call: Callable[[], None], times: int) -> float:
-    """Seconds per call, after a barrier and a call that is not counted."""
+def _time(contestant: Contestant, call: Callable[[], None], times: int, warm: int) -> float:
+    """Seconds per call, after a barrier and calls that are not counted."""
     contestant.barrier()
-    call()
+    for _ in range(warm):
+        call()
     begin = time.perf_counter()
     for _ in range(times):
         call()

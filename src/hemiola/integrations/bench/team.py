@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -17,7 +15,7 @@ from typing import IO, Any
 
 from hemiola.errors import RunError
 from hemiola.integrations.bench.contestant import MPI_LACKS, Task
-from hemiola.runtime.launch import RankProcesses
+from hemiola.integrations.bench.start import Start, start_here
 
 TEAMS = ("hemiola", "gloo", "communicator", "mpi")
 """Hemiola and Gloo through torch.distributed, Hemiola's Communicator and MPI on NumPy arrays."""
@@ -31,7 +29,7 @@ POLL_SECONDS = 0.2
 class Team:
     """The processes of one contestant, started at once, and a connection to each, made by ``meet``."""
 
-    def __init__(self, name: str, num_ranks: int, timeout: float) -> None:
+    def __init__(self, name: str, num_ranks: int, timeout: float, start: Start = start_here) -> None:
         self.name = name
         self._num_ranks = num_ranks
         self._timeout = timeout
@@ -41,7 +39,7 @@ class Team:
             self._listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             self._listener.bind(os.path.join(folder, "driver"))
             self._listener.listen(num_ranks)
-            self._processes = _start(name, num_ranks, folder, timeout)
+            self._processes = start(name, num_ranks, folder, timeout)
             stack.callback(self._processes.close)
             self._stack = stack.pop_all()
 
@@ -63,15 +61,20 @@ class Team:
             met[int(self._hear(lines.readline())["rank"])] = lines
         self._lines = [met[rank] for rank in range(self._num_ranks)]
 
-    def prepare(self, task: Task) -> None:
-        """Make buffers for a task, run it once and check its result; raises RunError when it is wrong."""
-        for answer in self._ask({"prepare": asdict(task)}):
+    def prepare(self, task: Task, key: str = "") -> None:
+        """Make buffers for a task, run it once and check its result; raises RunError when it is wrong.
+
+        Several tasks can be prepared at a time, each with a key of its own.
+        """
+        for answer in self._ask({"prepare": asdict(task), "as": key}):
             if answer["wrong"] is not None:
                 raise RunError(f"{self.name} computed a wrong {task.kind}: {answer['wrong']}")
 
-    def time_block(self, times: int) -> float:
-        """Seconds per call of the slowest rank."""
-        return max(float(answer["seconds"]) for answer in self._ask({"block": times}))
+    def time_block(self, times: int, key: str = "", *, warm: int = 1) -> float:
+        """Seconds per call of the slowest rank, after some that are not counted."""
+        return max(
+            float(answer["seconds"]) for answer in self._ask({"block": times, "of": key, "warm": warm})
+        )
 
     def release(self) -> None:
         """Give the memory of the buffers back."""
@@ -117,84 +120,3 @@ def obstacle(name: str, element: str) -> str | None:
     if name == "mpi" and element in MPI_LACKS:
         return f"MPI has no {element}; use another --dtype, or leave mpi out of --against"
     return None
-
-
-class _Forked:
-    """Processes of our own launcher."""
-
-    def __init__(self, ranks: RankProcesses[None]) -> None:
-        self._ranks = ranks
-
-    @property
-    def ended(self) -> bool:
-        """Whether a rank has ended, which none should before the driver does."""
-        return self._ranks.has_news
-
-    def last_words(self) -> str:
-        """Why they ended."""
-        try:
-            self._ranks.wait(10.0)
-        except RunError as error:
-            return str(error)
-        return "its ranks left without a word"
-
-    def close(self) -> None:
-        """End them."""
-        self._ranks.close()
-
-
-class _Mpirun:
-    """Processes under mpirun; more ranks than cores are allowed, and so is root, who runs containers."""
-
-    def __init__(self, num_ranks: int, folder: str) -> None:
-        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        module = "hemiola.integrations.bench.mpi_contestant"
-        command = [
-            "mpirun",
-            "--oversubscribe",
-            *root,
-            "-np",
-            str(num_ranks),
-            sys.executable,
-            "-m",
-            module,
-            folder,
-        ]
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the team is)
-        single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-        self._mpirun = subprocess.Popen(
-            command, env={**os.environ, **single}, stdin=subprocess.DEVNULL, stdout=self._errors, stderr=self._errors
-        )  # fmt: skip
-
-    @property
-    def ended(self) -> bool:
-        """Whether mpirun has ended."""
-        return self._mpirun.poll() is not None
-
-    def last_words(self) -> str:
-        """The end of what it printed."""
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        return " ".join(line.strip() for line in lines if line.strip(" -"))[-600:] or "mpirun said nothing"
-
-    def close(self) -> None:
-        """Ranks end with their connections, and mpirun with its ranks; it is asked only when it does not."""
-        try:
-            self._mpirun.wait(10.0)
-        except subprocess.TimeoutExpired:
-            self._mpirun.terminate()
-            self._mpirun.wait()
-        self._errors.close()
-
-
-def _start(name: str, num_ranks: int, folder: str, timeout: float) -> _Forked | _Mpirun:
-    if name == "mpi":
-        return _Mpirun(num_ranks, folder)
-    # Imported here: each needs what only its own processes need to have.
-    if name == "communicator":
-        from hemiola.integrations.bench.communicator_contestant import serve_communicator
-
-        return _Forked(RankProcesses(num_ranks, serve_communicator, (num_ranks, folder, timeout)))
-    from hemiola.integrations.bench.torch_contestant import serve_torch
-
-    return _Forked(RankProcesses(num_ranks, serve_torch, (name, num_ranks, folder, timeout)))

@@ -127,7 +127,7 @@ def is_short(text: str) -> bool:
 def shown(value: object) -> str:
     """What was found, on one line and not long."""
     if isinstance(value, dict | list | tuple | set):
-        return f"a {'list' if isinstance(value, list) else type(value).__name__} of {len(value)}"
+        return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)}"
     try:
         text = repr(value)
     except ValueError:  # an int with more digits than Python prints

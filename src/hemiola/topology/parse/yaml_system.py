@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from hemiola.errors import TopologyError
+from hemiola.topology.meshes import FORMS, torus_pairs
 from hemiola.topology.parse.fields import LONGEST_TEXT, Fields, is_short, shown
 from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
 
@@ -16,11 +17,14 @@ MAX_LEVELS = 16
 MAX_DEVICES = 1 << 20
 MAX_LINKS = 1024
 """Of one unit."""
-MAX_CHARACTERS = 1 << 21
+MOST_IN_FULL, MOST_IN_RING = 512, 1 << 14
+"""Units of a mesh that is given by its form, so that a short text does not make many edges."""
+MAX_CHARACTERS = 1 << 20
 LONGEST_SCALAR = 1000
 """Characters of one value: PyYAML takes quadratic time for some that are longer."""
 LEVEL_EXAMPLE = "{name: host, count: 2, link: {bandwidth: 25GB/s, latency: 5us}}"
 EDGE_EXAMPLE = "{between: [0, 1], bandwidth: 25GB/s}"
+FORM_EXAMPLE = "{form: ring, bandwidth: 25GB/s}"
 LINK_EXAMPLE = "{bandwidth: 25GB/s, latency: 5us, num: 8}"
 EXCEPTION_EXAMPLE = "{host: 3, link: {bandwidth: 10GB/s}} or {host: 2, missing: true}"
 
@@ -32,12 +36,22 @@ def read_system(text: str, name: str = "system") -> System:
     try:
         document = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        raise TopologyError(f"{name}: this is not YAML: {' '.join(str(error).split())[:200]}") from None
+        raise TopologyError(f"{name}: this is not YAML: {_reason(error)}") from None
     top = Fields.of(name, document, f"levels: [{LEVEL_EXAMPLE}]")
     try:
         return _system(Fields("", top.values), name)
     except TopologyError as error:
         raise TopologyError(f"{name}: {error}") from None
+
+
+def _reason(error: Exception) -> str:
+    """What PyYAML says, on one line and without what does not print."""
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        reason = f"{error.problem}, line {mark.line + 1}, column {mark.column + 1}"
+    words = " ".join(reason.split())[:200]
+    return "".join(character if character.isprintable() else "?" for character in words)
 
 
 class _Loader(yaml.SafeLoader):
@@ -143,13 +157,15 @@ def _fabric(level: Fields, count: int) -> Fabric:
     value = level.values.get("fabric")
     example = "{kind: switch, reduces: true}"
     fields = Fields.of(
-        level.place("fabric"), {"kind": value} if isinstance(value, str) else value or {}, example
+        level.place("fabric"),
+        {"kind": value or "switch"} if value is None or isinstance(value, str) else value,
+        example,
     )
     fields.only("kind", "bandwidth", "reduces", "multicasts", "edges")
     kind = fields.text("kind", "switch", "switch")
     if kind not in ("switch", "rails", "mesh"):
         raise TopologyError(f"{fields.place('kind')}: expected switch, rails or mesh, found {shown(kind)}")
-    edges = tuple(_edge(where, item, count) for where, item in fields.items("edges", f"[{EDGE_EXAMPLE}]"))
+    edges = _edges(fields, count)
     if (kind == "mesh") != bool(edges):
         raise TopologyError(
             f"{fields.place('edges')}: a mesh has edges such as {EDGE_EXAMPLE}, and nothing else has"
@@ -161,6 +177,32 @@ def _fabric(level: Fields, count: int) -> Fabric:
         fields.flag("multicasts"),
         edges,
     )
+
+
+def _edges(fabric: Fields, count: int) -> tuple[Edge, ...]:
+    """Edges one by one, or a form that they have."""
+    if not isinstance(fabric.values.get("edges"), dict):
+        return tuple(_edge(*item, count) for item in fabric.items("edges", f"[{EDGE_EXAMPLE}]"))
+    fields = fabric.part("edges", FORM_EXAMPLE).only("form", "sizes", "bandwidth", "latency")
+    form = fields.text("form", "ring")
+    if form not in (*FORMS, "torus"):
+        raise TopologyError(f"{fields.place('form')}: expected ring, full or torus, found {shown(form)}")
+    most = MOST_IN_FULL if form == "full" else MOST_IN_RING
+    if count > most:
+        raise TopologyError(f"{fields.place('form')}: {form} is for up to {most} units, found {count}")
+    pairs = torus_pairs(_sizes(fields, count)) if form == "torus" else FORMS[form](count)
+    bandwidth, latency = fields.bandwidth("bandwidth"), fields.seconds("latency", 0.0)
+    return tuple(Edge(first, second, bandwidth, latency) for first, second in pairs)
+
+
+def _sizes(fields: Fields, count: int) -> list[int]:
+    sizes = [size for _, size in fields.items("sizes", "[4, 4]")]
+    whole = [int(str(size)) for size in sizes if type(size) is int and 2 <= size <= count]
+    if not sizes or len(whole) < len(sizes) or len(sizes) > MAX_LEVELS or math.prod(whole) != count:
+        raise TopologyError(
+            f"{fields.place('sizes')}: expected whole numbers from 2 that multiply to the count {count}, as [4, 4] do to 16"
+        )
+    return whole
 
 
 def _edge(where: str, item: object, count: int) -> Edge:
@@ -183,6 +225,14 @@ def _read_exception(
     if depth == 0:
         raise TopologyError(f"{fields.where}: say which unit, as in {EXCEPTION_EXAMPLE}")
     path = tuple(fields.whole(level.name, 0, level.count - 1) for level in levels[:depth])
+    if fields.flag("missing") and "link" in fields.values:
+        raise TopologyError(
+            f"{fields.where}: a unit that is missing has no link; say one of the two, as in {EXCEPTION_EXAMPLE}"
+        )
+    if path in (missing if fields.flag("missing") else exceptions):
+        raise TopologyError(
+            f"{fields.where}: this unit is named twice; say all of it once, as in {EXCEPTION_EXAMPLE}"
+        )
     if fields.flag("missing"):
         missing.add(path)
     elif (usual := levels[depth - 1].link) is not None and "link" in fields.values:

@@ -1,0 +1,192 @@
+"""Keeper: the process that holds a lab. Its end, however it comes, is the end of the lab.
+
+Namespaces have no names, so nothing of a lab survives its keeper; the keeper itself has no file, but an abstract
+socket with the lab's name. Requests and answers are lines of JSON:
+
+- ``{"ask": "describe"}``: what the lab is and which descriptors hold its hosts;
+- ``{"ask": "watch", "mark": M}``: when this connection ends, so do all processes in the lab with that mark;
+- ``{"ask": "down"}``: answered when no process is left inside.
+
+It is started with a line of JSON on stdin and answers with one on stdout. It goes down with whoever started it
+until it reads the line ``stay``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+from contextlib import ExitStack, suppress
+from typing import Any, NoReturn
+
+from hemiola import _core
+from hemiola.errors import HemiolaError, LabError
+from hemiola.lab import commands
+from hemiola.lab.addresses import is_own, lab_address
+from hemiola.lab.namespaces import Namespace, inode, kept_apart, make_namespace, make_tap, run_batch
+from hemiola.lab.processes import end_processes
+from hemiola.lab.shape import Shape
+from hemiola.lab.wiring import wire
+
+LONGEST_LINE = 1 << 20
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Keeper:
+    """A lab, its socket and its delay lines."""
+
+    def __init__(self, name: str, shape: Shape) -> None:
+        self._name, self._shape = name, shape
+        self._wiring = wire(shape.system())
+        with ExitStack() as stack:
+            self._listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            _bind(self._listener, name)
+            stack.callback(self._end_processes, None)
+            self._namespaces: list[Namespace] = []
+            self._build(stack)
+            self._listener.listen()
+            self._stack = stack.pop_all()
+        self._watched: dict[socket.socket, str] = {}
+
+    def _build(self, stack: ExitStack) -> None:
+        taps: list[tuple[int, int, float]] = []
+        with kept_apart():
+            self._namespaces += [make_namespace(name) for name in self._wiring.host_names]
+            self._fabric = make_namespace("switches")
+            for cable in commands.delayed_cables(self._wiring):
+                near, far = (make_tap(tap) for tap in commands.taps_of(cable))
+                taps.append((near, far, cable.delay_seconds))
+        paths = [namespace.path(os.getpid()) for namespace in self._namespaces]
+        run_batch("ip", commands.fabric_commands(self._wiring, paths), self._fabric)
+        run_batch("tc", commands.fabric_shaping(self._wiring), self._fabric)
+        for number, namespace in enumerate(self._namespaces):
+            nics = self._wiring.nics_of(number)
+            run_batch("ip", commands.host_commands(nics), namespace)
+            run_batch("tc", commands.host_shaping(nics), namespace)
+        if taps:
+            stop, stopping = os.pipe2(os.O_CLOEXEC)
+            carrier = threading.Thread(target=_core.carry_frames, args=(taps, stop), daemon=True)
+            carrier.start()
+            stack.callback(carrier.join)
+            stack.callback(os.close, stopping)
+
+    def serve(self, starter: int) -> None:
+        """Answer until somebody asks to go down, or the starter ends before it said ``stay``."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            selector.register(starter, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is self._listener:
+                        peer, _ = self._listener.accept()
+                        if is_own(peer):
+                            peer.settimeout(1.0)
+                            selector.register(peer, selectors.EVENT_READ)
+                        else:
+                            peer.close()
+                    elif key.fd == starter:
+                        if os.read(starter, 64).strip() != b"stay":
+                            return
+                        selector.unregister(starter)
+                    else:
+                        assert isinstance(key.fileobj, socket.socket)
+                        if not self._answer(key.fileobj, selector):
+                            return
+
+    def _answer(self, peer: socket.socket, selector: selectors.BaseSelector) -> bool:
+        """Answer one request; whether to go on."""
+        request = _hear(peer)
+        if request is None:
+            selector.unregister(peer)
+            peer.close()
+            if peer in self._watched:
+                self._end_processes(self._watched.pop(peer))
+            return True
+        answer: dict[str, Any] = {}
+        match request.get("ask"):
+            case "describe":
+                answer = self._description()
+            case "watch":
+                self._watched[peer] = str(request["mark"])
+            case "down":
+                self._end_processes(None)
+                _say(peer, answer)
+                return False
+        _say(peer, answer)
+        return True
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "name": self._name,
+            "pid": os.getpid(),
+            "shape": self._shape.as_json(),
+            "hosts": [[namespace.net, namespace.uts] for namespace in self._namespaces],
+        }
+
+    def _end_processes(self, mark: str | None) -> None:
+        end_processes({inode(namespace.net) for namespace in self._namespaces}, mark)
+
+    def close(self) -> None:
+        """End all that runs inside; the namespaces go with this process."""
+        self._stack.close()
+
+
+def _bind(listener: socket.socket, name: str) -> None:
+    try:
+        listener.bind(lab_address(name))
+    except OSError:
+        raise LabError(
+            f"there is a lab called {name} already; end it with: hemiola lab down {name}"
+        ) from None
+
+
+def _hear(peer: socket.socket) -> dict[str, Any] | None:
+    """A request; None where the other side is gone or talks nonsense."""
+    text = b""
+    try:
+        while not text.endswith(b"\n"):
+            part = peer.recv(4096)
+            if not part or len(text) > LONGEST_LINE:
+                return None
+            text += part
+        request = json.loads(text)
+    except (OSError, ValueError):
+        return None
+    return request if isinstance(request, dict) else None
+
+
+def _say(peer: socket.socket, answer: dict[str, Any]) -> None:
+    with suppress(OSError):  # whoever asked may be gone
+        peer.sendall(json.dumps(answer).encode() + b"\n")
+
+
+def _interrupted(number: int, _: object) -> NoReturn:
+    for other in SIGNALS:  # once is enough: what follows is not to be disturbed
+        signal.signal(other, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def main() -> int:
+    """Build the lab that stdin asks for, and hold it."""
+    for number in SIGNALS:
+        signal.signal(number, _interrupted)
+    request = json.loads(sys.stdin.readline())
+    try:
+        keeper = Keeper(request["name"], Shape.from_json(request["shape"]))
+    except (HemiolaError, OSError) as error:
+        print(json.dumps({"failed": str(error)}), flush=True)
+        return 1
+    try:
+        print(json.dumps({"ready": True}), flush=True)
+        keeper.serve(sys.stdin.fileno())
+    finally:
+        keeper.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

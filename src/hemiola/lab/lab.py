@@ -1,0 +1,260 @@
+"""Lab: a cluster on this machine that stands, as those see it who use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+from hemiola.errors import LabError
+from hemiola.lab.addresses import is_own, lab_address, names
+from hemiola.lab.namespaces import find_tool, obstacle
+from hemiola.lab.processes import MARK
+from hemiola.lab.shape import Shape
+from hemiola.lab.wiring import Wiring, wire
+from hemiola.topology.system import System
+
+MASTER_PORT, HEMIOLA_PORT = 29500, 29501
+START_SECONDS = 60.0
+ANSWER_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab that stands."""
+
+    name: str
+    pid: int
+    """Of its keeper."""
+    shape: Shape
+    hosts: tuple[tuple[int, int], ...]
+    """For every host the keeper's descriptors of its network and of its name."""
+
+    @property
+    def system(self) -> System:
+        """What it is built as."""
+        return self.shape.system()
+
+    @property
+    def wiring(self) -> Wiring:
+        """Its interfaces and addresses."""
+        return wire(self.system)
+
+    def inside(self, host: int) -> list[str]:
+        """The command that runs the command after it on a host."""
+        return enter_command(self.pid, *self.hosts[host])
+
+    def environment(self, rank: int) -> dict[str, str]:
+        """What a launcher such as torchrun tells a rank."""
+        system = self.system
+        host = system.host_of_rank[rank]
+        local = [other for other, its_host in enumerate(system.host_of_rank) if its_host == host]
+        interfaces = [nic.interface for nic in self.wiring.nics_of(host)]
+        own = interfaces[local.index(rank) % len(interfaces)]
+        return {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(system.num_ranks),
+            "LOCAL_RANK": str(local.index(rank)),
+            "LOCAL_WORLD_SIZE": str(len(local)),
+            "GROUP_RANK": str(host),
+            "GROUP_WORLD_SIZE": str(system.num_hosts),
+            "MASTER_ADDR": self.wiring.nics[0].address,
+            "MASTER_PORT": str(MASTER_PORT),
+            "HEMIOLA_PORT": str(HEMIOLA_PORT),
+            "HEMIOLA_IFNAME": ",".join(interfaces),
+            "GLOO_SOCKET_IFNAME": own,
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+        }
+
+    def mpi_environment(self, hostfile: str) -> dict[str, str]:
+        """What mpirun needs on the first host, so that it starts its ranks on all of them."""
+        agent = f"{sys.executable} -m hemiola.lab.remote_shell"
+        interfaces = ",".join(nic.interface for nic in self.wiring.nics_of(0))
+        where = {nic.address: self.hosts[nic.host] for nic in self.wiring.nics}
+        return {
+            "HEMIOLA_LAB_HOSTS": json.dumps({"pid": self.pid, "hosts": where}),
+            "OMPI_MCA_plm_rsh_agent": agent,
+            "OMPI_MCA_orte_default_hostfile": hostfile,
+            "OMPI_MCA_btl_tcp_if_include": interfaces,
+            "OMPI_MCA_oob_tcp_if_include": interfaces,
+            "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        }
+
+    def hostfile(self) -> str:
+        """The hosts and their numbers of ranks, as Open MPI reads them."""
+        system, first = self.system, {nic.host: nic.address for nic in reversed(self.wiring.nics)}
+        return "".join(
+            f"{first[host]} slots={system.host_of_rank.count(host)}\n" for host in range(system.num_hosts)
+        )
+
+    def start(
+        self, host: int, command: Sequence[str], environment: Mapping[str, str], mark: str, **options: Any
+    ) -> subprocess.Popen[Any]:
+        """Start a process on a host; it ends with the thread that started it."""
+        variables = {**os.environ, **environment, "HEMIOLA_LAB": self.name, MARK: mark}
+        return subprocess.Popen(
+            [*self.inside(host), *command], env=variables, preexec_fn=_end_with_parent, **options
+        )
+
+    def networks(self) -> set[int]:
+        """The inodes of its hosts' networks, for which processes are searched; empty when it has ended."""
+        found = set()
+        for net, _ in self.hosts:
+            with suppress(OSError):
+                found.add(os.stat(f"/proc/{self.pid}/fd/{net}").st_ino)
+        return found
+
+    def watch(self, mark: str) -> socket.socket:
+        """A connection to the keeper: at its end, all processes with the mark end too."""
+        connection = _connect(self.name)
+        _ask(connection, {"ask": "watch", "mark": mark})
+        return connection
+
+
+def enter_command(pid: int, net: int, uts: int) -> list[str]:
+    """The command that runs the command after it in namespaces that a process holds."""
+    nsenter = find_tool("nsenter")
+    if nsenter is None:
+        raise LabError("the lab needs the command nsenter; install Debian's package util-linux")
+    return [nsenter, f"--net=/proc/{pid}/fd/{net}", f"--uts=/proc/{pid}/fd/{uts}", "--"]
+
+
+class Starter:
+    """The keeper of a new lab, which goes down with this process until it is told to stay."""
+
+    def __init__(self, name: str, shape: Shape) -> None:
+        lab_address(name)
+        wire(shape.system())
+        if (problem := obstacle()) is not None:
+            raise LabError(problem)
+        self.name = name
+        self._keeper: subprocess.Popen[str] = subprocess.Popen(
+            [sys.executable, "-m", "hemiola.lab.keeper", name],  # the name is for who lists processes
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # whoever reads ours would wait for the lab's end
+            text=True,
+            start_new_session=True,
+        )
+        self._stays = False
+        try:
+            self._say(json.dumps({"name": name, "shape": shape.as_json()}))
+            answer = json.loads(
+                _line(self._keeper.stdout) or '{"failed": "the keeper of the lab ended early"}'
+            )
+            if "failed" in answer:
+                raise LabError(answer["failed"])
+            self.lab = find(name)
+        except BaseException:
+            self.close()
+            raise
+
+    def stay(self) -> None:
+        """The lab stands from now on until somebody ends it."""
+        self._say("stay")
+        self._stays = True
+
+    def close(self) -> None:
+        """End the lab, unless it stays."""
+        for pipe in (self._keeper.stdin, self._keeper.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        if not self._stays:
+            self._keeper.wait()
+
+    def _say(self, line: str) -> None:
+        assert self._keeper.stdin is not None
+        with suppress(BrokenPipeError):  # then it has said why, or ended
+            self._keeper.stdin.write(f"{line}\n")
+            self._keeper.stdin.flush()
+
+    def __enter__(self) -> Lab:
+        return self.lab
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def find(name: str | None = None) -> Lab:
+    """The lab of that name, or the only one that stands."""
+    standing = names()
+    if name is None:
+        if len(standing) != 1:
+            hint = (
+                "make one with: hemiola lab up 2x4" if not standing else f"say which: {', '.join(standing)}"
+            )
+            raise LabError(f"{len(standing) or 'no'} labs stand; {hint}")
+        (name,) = standing
+    if name not in standing:
+        there = (
+            f"standing are {', '.join(standing)}"
+            if standing
+            else "none stands; make one with: hemiola lab up 2x4"
+        )
+        raise LabError(f"there is no lab called {name}; {there}")
+    with _connect(name) as connection:
+        told = _ask(connection, {"ask": "describe"})
+    return Lab(
+        told["name"],
+        told["pid"],
+        Shape.from_json(told["shape"]),
+        tuple((net, uts) for net, uts in told["hosts"]),
+    )
+
+
+def take_down(name: str) -> None:
+    """End a lab and all that runs in it; returns when it is gone."""
+    with _connect(name) as connection:
+        _ask(connection, {"ask": "down"})
+        with suppress(ConnectionError, TimeoutError):
+            connection.recv(1)  # until the keeper ends
+
+
+def _connect(name: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(ANSWER_SECONDS)
+        connection.connect(lab_address(name))
+        if not is_own(connection):
+            raise LabError(f"the lab {name} belongs to another user")
+    except OSError as error:
+        connection.close()
+        raise LabError(f"the lab {name} does not answer: {error.strerror or error}") from None
+    except LabError:
+        connection.close()
+        raise
+    return connection
+
+
+def _ask(connection: socket.socket, request: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        with connection.makefile("r", encoding="utf-8") as lines:
+            answer = json.loads(lines.readline() or "null")
+    except (OSError, ValueError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise LabError("the lab has ended")
+    return answer
+
+
+def _line(pipe: IO[str] | None) -> str:
+    assert pipe is not None
+    return pipe.readline()
+
+
+def _end_with_parent() -> None:
+    """In the child: be killed when the parent dies without having said so."""
+    import ctypes
+    import signal
+
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)

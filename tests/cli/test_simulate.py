@@ -1,0 +1,49 @@
+"""hemiola simulate: the time, the reasons, the trace and the JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.invoke import answer, refusal, succeed
+
+
+def test_an_algorithm_runs_on_all_ranks_of_a_system() -> None:
+    text = succeed("simulate", "allreduce_ring", "--system", "2x4", "--bytes", "64MiB")
+    assert text.startswith("allreduce_ring on 2x4: 4.698s\n")
+    assert "100%  waiting for NIC 0 of host 0, out (3 more alike)" in text
+    assert "busiest link         NIC 0 of host 0, out, 100% of the time" in text
+
+
+def test_the_json_has_the_promised_keys(tmp_path: Path) -> None:
+    plan = tmp_path / "h.plan"
+    succeed("compile", "allreduce_hierarchical", "-o", plan, "--levels", "4,2")
+    found = answer("simulate", plan, "--system", "uneven-4x2", "--bytes", "1MiB")
+    assert found["seconds"] == pytest.approx(max(found["rank_seconds"]))
+    assert found["bound_seconds"] is None or found["bound_seconds"] <= found["seconds"]
+    assert found["critical_path"][0]["what"].startswith("waiting for NIC 0 of host 3")
+    assert sum(reason["part"] for reason in found["critical_path"]) == pytest.approx(1)
+    assert (found["system"], found["bytes"], found["num_ranks"]) == ("uneven-4x2", 1 << 20, 8)
+
+
+def test_a_trace_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    succeed("simulate", "allgather_ring", "--system", "4x2", "--bytes", "64KiB", "--trace", path)
+    assert {event["pid"] for event in json.loads(path.read_text())["traceEvents"]} == set(range(8))
+
+
+def test_slots_and_tiles_can_be_chosen() -> None:
+    arguments = ("simulate", "broadcast_chain", "--system", "wan-2x1", "--bytes", "1MiB")
+    usual, one = answer(*arguments), answer(*arguments, "--slots", 2, "--tile", "16KiB")
+    assert one["num_tiles"] > usual["num_tiles"]
+    assert one["seconds"] > usual["seconds"]  # two small messages at a time over a long way
+
+
+def test_bad_input() -> None:
+    assert "there is no shape '9x9'" in refusal("simulate", "allreduce_ring", "--system", "9x9")
+    too_many = refusal("simulate", "allreduce_ring", "--system", "2x4", "--", "--ranks=16")
+    assert "has 16 ranks, but system '2x4' has 8 devices" in too_many
+    many = refusal("simulate", "allreduce_ring", "--system", "2x4", "--bytes", "64GiB", "--trace", "t.json")
+    assert "take fewer bytes or larger tiles" in many
