@@ -42,7 +42,7 @@ def test_slots_and_tiles_can_be_chosen() -> None:
 
 
 def test_bad_input() -> None:
-    assert "there is no shape '9x9'" in refusal("simulate", "allreduce_ring", "--system", "9x9")
+    assert "there is no system '9x9'" in refusal("simulate", "allreduce_ring", "--system", "9x9")
     too_many = refusal("simulate", "allreduce_ring", "--system", "2x4", "--", "--ranks=16")
     assert "has 16 ranks, but system '2x4' has 8 devices" in too_many
     many = refusal("simulate", "allreduce_ring", "--system", "2x4", "--bytes", "64GiB", "--trace", "t.json")
