@@ -18,7 +18,7 @@ from hemiola.simulator.replay import protocol_of
 from hemiola.simulator.tiling import Tiling, chunk_bytes_by_tile
 from hemiola.simulator.timeline import Load
 from hemiola.topology.network import Network, network_of
-from hemiola.topology.system import System
+from hemiola.topology.system import Protocol, System
 
 ADDS = {"rrs", "rrc", "rrcs", "re"}
 
@@ -115,19 +115,24 @@ class Reference:
                         step_seconds=Fraction(protocol.step_seconds),
                         cap=None if math.isinf(cap) else Fraction(cap),
                         siblings=siblings,
-                        sends=None if to == NO_PEER else self._channel(number, devices, rank, to, channel),
+                        sends=None
+                        if to == NO_PEER
+                        else self._channel(number, devices, rank, to, channel, protocol),
                         receives=None
                         if back == NO_PEER
-                        else self._channel(number, devices, back, rank, channel),
+                        else self._channel(number, devices, back, rank, channel, protocol),
                     )
                 )
             self.blocks += siblings
 
-    def _channel(self, load: int, devices: list[int], src: int, dst: int, channel: int) -> Channel:
+    def _channel(
+        self, load: int, devices: list[int], src: int, dst: int, channel: int, protocol: Protocol
+    ) -> Channel:
         key = (load, src, dst, channel)
         if key not in self.channels:
             route = self.network.route(devices[src], devices[dst])
             latency = sum(float(self.network.latencies[link]) for link in route)
+            latency += protocol.latency if route else 0.0
             self.channels[key] = Channel(list(route), Fraction(latency))
         return self.channels[key]
 

@@ -94,6 +94,7 @@ def protocols() -> st.SearchStrategy[Protocol]:
         st.sampled_from([1.0, 0.5]),
         st.sampled_from([0.0, 0.0, 0.01]),
         st.sampled_from([math.inf, math.inf, 2e6]),
+        st.sampled_from([0.0, 0.0, 0.02]),
     )
 
 

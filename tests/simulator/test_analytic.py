@@ -30,7 +30,13 @@ def uniform_systems(draw: st.DrawFn) -> System:
     width = draw(st.sampled_from([5e9, 25e9, 270e9]))
     local = Link(width, width, draw(st.sampled_from([0.0, 1e-6])))
     device = Level("device", draw(st.sampled_from([1, 2, 3, 4, 8])), local)
-    protocols = {"Simple": Protocol(draw(st.sampled_from([1.0, 0.9])), draw(st.sampled_from([0.0, 2e-6])))}
+    protocols = {
+        "Simple": Protocol(
+            draw(st.sampled_from([1.0, 0.9])),
+            draw(st.sampled_from([0.0, 2e-6])),
+            latency=draw(st.sampled_from([0.0, 3e-6])),
+        )
+    }
     if draw(st.booleans()):
         return System("one host", (device,), protocols=protocols)
     bandwidth, latency = draw(st.sampled_from([1e9, 5e9, 25e9])), draw(st.sampled_from([0.0, 1e-6, 2e-5]))

@@ -53,7 +53,7 @@ def load_seconds(plan: Plan, system: System, num_bytes: int) -> float:
 
 
 names = st.sampled_from(sorted(ALGORITHMS))
-protocols = st.sampled_from([Protocol(), Protocol(efficiency=0.7, step_seconds=2e-6)])
+protocols = st.sampled_from([Protocol(), Protocol(efficiency=0.7, step_seconds=2e-6, latency=3e-6)])
 
 
 @settings(max_examples=80, deadline=None)

@@ -130,7 +130,7 @@ def test_a_step_that_only_one_protocol_has_is_its_message() -> None:
     found = calibrate([replace(one, seconds=time) for one, time in zip(blank, times, strict=True)], system)
     assert list(found.system.protocols) == ["Simple", "LL"]
     assert found.system.protocols["LL"].step_seconds == pytest.approx(0, abs=1e-8)
-    assert found.system.protocols["Simple"].step_seconds == pytest.approx(8e-6, rel=1e-2)
+    assert found.system.protocols["Simple"].latency == pytest.approx(8e-6, rel=1e-2)
     assert Distances(found.system, 8).diameter()[0] == pytest.approx(1e-6, rel=1e-2)
 
 

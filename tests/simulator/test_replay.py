@@ -51,7 +51,7 @@ def test_every_kind_of_plan_equals_the_reference() -> None:
     """The library compiled in three ways, plans by hand, and random ones with all kinds of steps and waits."""
     wide = hosts(2, 2, nic=2e6, device=3e6)
     slow = replace(
-        hosts(2, 3, nic=3e6, device=5e6, nics=2, latency=1e-3, protocol=Protocol(0.9, 0.01, 2e6)),
+        hosts(2, 3, nic=3e6, device=5e6, nics=2, latency=1e-3, protocol=Protocol(0.9, 0.01, 2e6, 0.02)),
         exceptions={(1,): Link(1e6, 2e6)},
         compute=Compute(add_bandwidth=4e6, host_copy_bandwidth=3e6),
     )
@@ -211,7 +211,12 @@ def _faster(system: System, factor: float) -> System:
         )
     )
     protocols = {
-        name: Protocol(old.efficiency, old.step_seconds / factor, old.threadblock_bandwidth * factor)
+        name: Protocol(
+            old.efficiency,
+            old.step_seconds / factor,
+            old.threadblock_bandwidth * factor,
+            old.latency / factor,
+        )
         for name, old in system.protocols.items()
     }
     exceptions = {
@@ -235,7 +240,7 @@ def _without_latency(system: System) -> System:
         )
         for level in system.levels
     )
-    protocols = {name: replace(old, step_seconds=0.0) for name, old in system.protocols.items()}
+    protocols = {name: replace(old, step_seconds=0.0, latency=0.0) for name, old in system.protocols.items()}
     exceptions = {path: link(old) for path, old in system.exceptions.items()}
     return replace(system, levels=levels, protocols=protocols, exceptions=exceptions)
 

@@ -101,4 +101,4 @@ def systems(draw: st.DrawFn) -> System:
     )
 
 
-protocols = st.builds(Protocol, st.floats(1e-3, 1.0), latencies, limits)
+protocols = st.builds(Protocol, st.floats(1e-3, 1.0), latencies, limits, latencies)

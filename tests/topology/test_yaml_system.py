@@ -29,7 +29,7 @@ def test_everything_that_a_system_can_say() -> None:
       - {rack: 0, host: 1, link: {num: 1}}
       - {rack: 1, host: 1, gpu: 2, missing: true}
     compute: {add_bandwidth: 5GB/s, host_copy_bandwidth: 7GB/s}
-    protocols: {Simple: {efficiency: 0.9}, LL: {efficiency: 0.5, step_seconds: 1us, threadblock_bandwidth: 9GB/s}}
+    protocols: {Simple: {efficiency: 0.9}, LL: {efficiency: 0.5, step_seconds: 1us, threadblock_bandwidth: 9GB/s, latency: 2us}}
     host_names: [a, b, c, 4]
     """
     edges = (Edge(0, 1, 25e9), Edge(1, 2, 50e9, 1e-6))
@@ -44,7 +44,7 @@ def test_everything_that_a_system_can_say() -> None:
         exceptions={(1,): Link(1e9, 1e9, 3e-6), (0, 1): Link(6.25e9, 6.25e9, 0.0, 1)},
         missing=frozenset({(1, 1, 2)}),
         compute=Compute(5e9, math.inf, math.inf, 7e9),
-        protocols={"Simple": Protocol(0.9), "LL": Protocol(0.5, 1e-6, 9e9)},
+        protocols={"Simple": Protocol(0.9), "LL": Protocol(0.5, 1e-6, 9e9, 2e-6)},
         host_names=("a", "b", "c", "4"),
     )
 

@@ -91,8 +91,9 @@ def uniform(system: System, protocol: Protocol) -> Uniform | None:
         links.append((min(level.link.bandwidth_out, level.link.bandwidth_in), level.link))
     (device, device_link), local = links[-1], system.levels[-1].count
     device *= device_link.num * protocol.efficiency
+    device_latency = device_link.latency + protocol.latency / 2  # every message crosses two links of devices
     if len(links) == 1:
-        return Uniform(1, local, device, device_link.latency, 1, math.inf, 0.0, protocol.step_seconds)
+        return Uniform(1, local, device, device_latency, 1, math.inf, 0.0, protocol.step_seconds)
     nic, nic_link = links[0]
     if local % nic_link.num:
         return None
@@ -100,7 +101,7 @@ def uniform(system: System, protocol: Protocol) -> Uniform | None:
         system.levels[0].count,
         local,
         device,
-        device_link.latency,
+        device_latency,
         nic_link.num,
         nic * protocol.efficiency,
         nic_link.latency,

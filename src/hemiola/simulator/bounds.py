@@ -102,7 +102,7 @@ class _Question:
             return NOTHING
         if math.isinf(seconds):
             raise TopologyError(f"no links lead from rank {src} to rank {dst} of system {self.system.name!r}")
-        total = seconds + self.protocol.step_seconds
+        total = seconds + self.protocol.message_seconds
         return Bound(
             total,
             "latency",
@@ -145,7 +145,7 @@ class _Question:
         usable = rate.bytes_per_second * self.protocol.efficiency
         way = "leave" if kind == "allgather" else "reach"
         yield Bound(
-            each / usable + self.protocol.step_seconds,
+            each / usable + self.protocol.message_seconds,
             "bandwidth",
             f"data of {num_inside} of the {n} ranks together can {way} them at {format_bandwidth(usable * num_inside)}",
         )
@@ -244,7 +244,7 @@ class _Question:
         flowing = np.divide(
             num_bytes, capacity * self.protocol.efficiency, out=np.zeros(len(moved)), where=moved
         )
-        return np.where(moved, flowing + latency + self.protocol.step_seconds, 0.0)
+        return np.where(moved, flowing + latency + self.protocol.message_seconds, 0.0)
 
     def _bound(self, seconds: float, num_bytes: float, capacity: float, where: str) -> Bound:
         if seconds == 0 or math.isinf(capacity):

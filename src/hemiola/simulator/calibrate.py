@@ -159,7 +159,7 @@ def _calibrated(system: System, constants: Constants, measurements: Sequence[Mea
     names = NAMES[len(constants.step_seconds)]
     protocols = {
         name: Protocol(
-            efficiency=_four_digits(efficiency / best), step_seconds=_four_digits(max(0.0, step - quickest))
+            efficiency=_four_digits(efficiency / best), latency=_four_digits(max(0.0, step - quickest))
         )
         for name, efficiency, step in zip(names, constants.efficiencies, constants.step_seconds, strict=True)
     }

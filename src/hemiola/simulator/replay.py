@@ -90,7 +90,7 @@ def simulate_together(
             resources.capacities,
             first_hop,
             hops,
-            _sums(network.latencies[hops], first_hop),
+            _latencies(network, first_hop, hops, loads, protocols),
             resources.of_devices[src].reshape(-1),
             num_slots,
             options.fold,
@@ -166,6 +166,19 @@ def _ends(load: Load, system: System) -> npt.NDArray[np.int64]:
     rank = plan.threadblocks["rank"].astype(np.int64)
     peer = plan.threadblocks["send_peer"].astype(np.int64)
     return np.stack([devices[rank], devices[np.where(peer == NO_PEER, rank, peer)]])
+
+
+def _latencies(
+    network: Network,
+    first_hop: npt.NDArray[np.int64],
+    hops: npt.NDArray[np.int64],
+    loads: Sequence[Load],
+    protocols: Sequence[Protocol],
+) -> npt.NDArray[np.float64]:
+    """What the messages of each threadblock take beside their bytes: their links, and their protocol."""
+    numbers = [len(load.plan.threadblocks) for load in loads]
+    own = np.repeat([protocol.latency for protocol in protocols], numbers)
+    return _sums(network.latencies[hops], first_hop) + np.where(np.diff(first_hop) > 0, own, 0.0)
 
 
 def _sums(values: npt.NDArray[np.float64], first: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

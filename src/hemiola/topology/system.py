@@ -106,9 +106,16 @@ class Protocol:
     efficiency: float = 1.0
     """The part of a link's bandwidth that data gets."""
     step_seconds: float = 0.0
-    """What every message costs beside its bytes."""
+    """What every message costs its sender beside its bytes; meanwhile the threadblock does nothing else."""
     threadblock_bandwidth: float = math.inf
     """Bytes per second that one threadblock can move."""
+    latency: float = 0.0
+    """Seconds that every message takes to arrive beside those of its links; meanwhile the next one may follow."""
+
+    @property
+    def message_seconds(self) -> float:
+        """What a message takes at least that has no bytes and no way to go."""
+        return self.step_seconds + self.latency
 
 
 @dataclass(frozen=True)

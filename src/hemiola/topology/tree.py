@@ -121,7 +121,7 @@ def _protocols(system: System) -> Iterable[tuple[str, str]]:
         each = f", {format_bandwidth(limit)} per threadblock" if limit != math.inf else ""
         yield (
             name,
-            f"{protocol.efficiency:.4g} of a link, {format_seconds(protocol.step_seconds)} per step{each}",
+            f"{protocol.efficiency:.4g} of a link, {format_seconds(protocol.message_seconds)} per step{each}",
         )
 
 

@@ -115,6 +115,8 @@ def _protocol(protocol: Protocol) -> dict[str, Any]:
         written["step_seconds"] = _seconds(protocol.step_seconds)
     if protocol.threadblock_bandwidth != math.inf:
         written["threadblock_bandwidth"] = _bandwidth(protocol.threadblock_bandwidth)
+    if protocol.latency:
+        written["latency"] = _seconds(protocol.latency)
     return written
 
 

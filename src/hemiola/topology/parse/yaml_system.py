@@ -248,7 +248,7 @@ def _compute(fields: Fields) -> Compute:
 
 
 def _protocols(fields: Fields) -> Mapping[str, Protocol]:
-    example = "{efficiency: 0.9, step_seconds: 2us, threadblock_bandwidth: 20GB/s}"
+    example = "{efficiency: 0.9, latency: 2us, threadblock_bandwidth: 20GB/s}"
     for name in fields.values:
         if not is_short(name):
             raise TopologyError(
@@ -258,7 +258,7 @@ def _protocols(fields: Fields) -> Mapping[str, Protocol]:
 
 
 def _protocol(fields: Fields) -> Protocol:
-    fields.only("efficiency", "step_seconds", "threadblock_bandwidth")
+    fields.only("efficiency", "step_seconds", "threadblock_bandwidth", "latency")
     efficiency = fields.values.get("efficiency", 1.0)
     if isinstance(efficiency, bool) or not isinstance(efficiency, int | float) or not 0 < efficiency <= 1:
         raise TopologyError(
@@ -268,4 +268,5 @@ def _protocol(fields: Fields) -> Protocol:
         float(efficiency),
         fields.seconds("step_seconds", 0.0),
         fields.bandwidth("threadblock_bandwidth", math.inf),
+        fields.seconds("latency", 0.0),
     )
