@@ -22,6 +22,9 @@ DOMINATED = 0.5
 """How near a second reason may come to the longest, so that the two do not add up."""
 
 
+NEGLIGIBLE = 0.005
+
+
 @dataclass(frozen=True, slots=True)
 class Hop:
     """From one rank to another, with what all that send at once leave to each."""
@@ -163,6 +166,8 @@ def _ring(question: Question, about: Cut, num_steps: int) -> float | None:
         return by_hops
     messages = [size for size in sizes for _ in range(num_steps)]
     by_link = narrow.followers(messages, question.slots, passed_on=True) + narrow.seconds(sizes[-1])
+    if sizes[-1] < sizes[0] and num_steps * narrow.seconds(sizes[-1]) > NEGLIGIBLE * by_link:
+        return None  # a last tile that is smaller has limits of its own
     return by_link if by_hops <= DOMINATED * by_link else None
 
 
@@ -259,13 +264,17 @@ def _tree(question: Question) -> float | None:
 
 
 def _chain(question: Question) -> float | None:
-    system, tiles = question.system, question.tiles(Cut(chunks=question.chunks))
+    system, slots = question.system, question.slots
+    if system.num_hosts > 1 and system.num_local > 1:
+        return None
+    hop = system.across() if system.num_hosts > 1 else system.inside()
+    tiles = question.tiles(Cut(chunks=question.chunks))
     sizes = [size for size in tiles for _ in range(question.chunks)]
-    if system.num_hosts == 1:
-        return _pipeline(system.num_local - 1, system.inside(), sizes, question.slots)
-    if system.num_local == 1:
-        return _pipeline(system.num_hosts - 1, system.across(), sizes, question.slots)
-    return None
+    if sizes and sizes[-1] < sizes[0]:
+        held_up = hop.seconds(sizes[-1]) > slots * hop.period(sizes[-1])
+        if held_up or hop.step_seconds > 0:
+            return None  # a last tile that is smaller has limits of its own
+    return _pipeline(system.num_ranks - 1, hop, sizes, slots)
 
 
 FORMS: Mapping[str, Callable[[Question], float | None]] = {
