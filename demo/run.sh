@@ -26,7 +26,7 @@ run_for() {
   fi
 }
 
-cp "$here/ring.py" "$here/exchange_20_chunks.py" "$here/train.py" .
+cp "$here/ring.py" "$here/exchange_20_chunks.py" "$here/train.py" "$here/measure.py" .
 mkdir xml
 
 heading 'A hierarchical all-reduce on 2 nodes of 4 ranks, from the library'
@@ -58,6 +58,21 @@ run 1 hemiola verify exchange.xml
 heading 'It runs: eight processes of this machine, random data, every element checked'
 run 0 hemiola run reduce.plan --bytes 16MiB --as processes --trace trace.json
 run_for . 0 python3 -c 'import json; print(len(json.load(open("trace.json"))["traceEvents"]), "events in trace.json, for ui.perfetto.dev")'
+
+heading 'How long will it take between two hosts with 200 Mbit/s each, and what is in its way?'
+run 0 hemiola simulate reduce.plan --system 2x4 --bytes 16MiB
+
+heading 'And really? Two hosts of four ranks, made of network namespaces on this machine'
+lab="demo-$$"
+if hemiola lab up 2x4 --name "$lab" >lab 2>why; then
+  trap 'hemiola lab down "$lab" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+  printf '\n$ hemiola lab up 2x4\n'
+  sed -n '1,5p' lab
+  run 0 hemiola lab exec --name "$lab" --timeout 120 -- python3 measure.py reduce.plan
+  run 0 hemiola lab down "$lab"
+else
+  printf '\nLeft out: %s\n' "$(cat why)"
+fi
 
 heading 'The same collectives under PyTorch: only the name of the backend changes'
 run 0 cat train.py
