@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-
-#include "enforce.h"
+#include <functional>
 
 namespace hemiola::simulator {
 
@@ -16,7 +14,16 @@ constexpr double kSameRate = 1e-14;
 
 Sharing::Sharing(const Scene& scene, EventQueue& events, uint32_t first_id)
     : scene_(scene), events_(events), first_id_(first_id), flows_(scene.sources.size()), place_(scene.uses.size()),
-      resources_(scene.capacities.size()) {}
+      resources_(scene.capacities.size()), cap_class_(scene.sources.size()) {
+  std::vector<double> caps;
+  for (const Source& source : scene.sources) caps.push_back(source.cap);
+  std::sort(caps.begin(), caps.end());
+  caps.erase(std::unique(caps.begin(), caps.end()), caps.end());
+  num_caps_ = static_cast<uint32_t>(caps.size());
+  for (size_t k = 0; k < scene.sources.size(); ++k)
+    cap_class_[k] =
+        static_cast<uint32_t>(std::lower_bound(caps.begin(), caps.end(), scene.sources[k].cap) - caps.begin());
+}
 
 void Sharing::start(uint32_t source, double num_bytes, double now) {
   Flow& flow = flows_[source];
@@ -112,40 +119,56 @@ void Sharing::fill() {
     resource.weight = 0;
     for (const User& user : resource.users) resource.weight += scene_.uses[user.use].weight;
   }
-  if (members_.size() > 1)
-    std::sort(members_.begin(), members_.end(), [this](uint32_t a, uint32_t b) {
-      const double first = scene_.sources[a].cap, second = scene_.sources[b].cap;
-      return first != second ? first < second : a < b;
-    });
+  by_cap();
+  heap_.clear();
+  for (const uint32_t number : component_)
+    if (resources_[number].num_open > 0) heap_.push_back({share(number), number});
+  std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   size_t num_open = members_.size();
   for (size_t at = 0; num_open > 0;) {
-    double least = std::numeric_limits<double>::infinity();
-    uint32_t fullest = kNone;
-    size_t kept = 0;
-    for (const uint32_t number : component_) {
-      const Resource& resource = resources_[number];
-      if (resource.num_open == 0) continue;
-      component_[kept++] = number;
-      const double share = resource.available / resource.weight;
-      if (share < least) {
-        least = share;
-        fullest = number;
-      }
-    }
-    component_.resize(kept);
+    const uint32_t fullest = next_full();
     while (flows_[members_[at]].frozen) ++at;
-    if (const Source& lowest = scene_.sources[members_[at]]; lowest.cap <= least) {
+    const Source& lowest = scene_.sources[members_[at]];
+    if (fullest == kNone || lowest.cap <= share(fullest)) {
       freeze(members_[at], lowest.cap, lowest.limit);
       --num_open;
       continue;
     }
-    ENFORCE(fullest != kNone);
+    const double rate = std::max(share(fullest), 0.0);
     for (const User& user : resources_[fullest].users)
       if (!flows_[user.source].frozen) {
-        freeze(user.source, std::max(least, 0.0), static_cast<int32_t>(fullest));
+        freeze(user.source, rate, static_cast<int32_t>(fullest));
         --num_open;
       }
   }
+}
+
+// The resource that is full next. What it offers to each only grows while others take less, so an entry of the
+// heap that has become too low is put back where it belongs.
+uint32_t Sharing::next_full() {
+  while (!heap_.empty()) {
+    const auto [known, number] = heap_.front();
+    if (resources_[number].num_open > 0 && share(number) <= known) return number;
+    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+    if (resources_[number].num_open > 0) {
+      heap_.back().first = share(number);
+      std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+    } else {
+      heap_.pop_back();
+    }
+  }
+  return kNone;
+}
+
+// Orders the members by their limits, of which there are few different ones.
+void Sharing::by_cap() {
+  if (members_.size() < 2) return;
+  first_of_class_.assign(num_caps_ + 1, 0);
+  for (const uint32_t source : members_) ++first_of_class_[cap_class_[source] + 1];
+  for (uint32_t k = 0; k < num_caps_; ++k) first_of_class_[k + 1] += first_of_class_[k];
+  ordered_.resize(members_.size());
+  for (const uint32_t source : members_) ordered_[first_of_class_[cap_class_[source]]++] = source;
+  members_.swap(ordered_);
 }
 
 void Sharing::settle(double now) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "simulator/event_queue.h"
@@ -42,6 +43,9 @@ class Sharing {
   void collect();
   void see(uint32_t source);
   void fill();
+  uint32_t next_full();
+  void by_cap();
+  double share(uint32_t resource) const { return resources_[resource].available / resources_[resource].weight; }
   void freeze(uint32_t source, double rate, int32_t limit);
 
   const Scene& scene_;
@@ -50,7 +54,11 @@ class Sharing {
   std::vector<Flow> flows_;
   std::vector<uint32_t> place_;  // of every use, among the users of its resource
   std::vector<Resource> resources_;
-  std::vector<uint32_t> dirty_, component_, members_;
+  std::vector<uint32_t> dirty_, component_, members_, ordered_;
+  std::vector<uint32_t> cap_class_;  // of every source: the place of its cap among all
+  uint32_t num_caps_ = 0;
+  std::vector<uint32_t> first_of_class_;
+  std::vector<std::pair<double, uint32_t>> heap_;
 };
 
 }  // namespace hemiola::simulator
