@@ -98,8 +98,10 @@ def _link(fields: Fields, usual: Link | None) -> Link:
     fields.only("bandwidth", "bandwidth_out", "bandwidth_in", "latency", "num")
     both: float | None = None
     if (
-        usual is None and not {"bandwidth_out", "bandwidth_in"} <= set(fields.values)
-    ) or "bandwidth" in fields.values:
+        (usual is None
+        and not {"bandwidth_out", "bandwidth_in"} <= set(fields.values))
+        or "bandwidth" in fields.values
+    ):
         both = fields.read("bandwidth", parse_bandwidth)
     return Link(
         fields.read("bandwidth_out", parse_bandwidth, both or (usual.bandwidth_out if usual else None)),
