@@ -245,6 +245,26 @@ def _without_latency(system: System) -> System:
     return replace(system, levels=levels, protocols=protocols, exceptions=exceptions)
 
 
+@settings(max_examples=20, deadline=None)
+@given(plan=small_plans(), system=systems())
+def test_the_same_input_gives_the_same_bits(plan: Plan, system: System) -> None:
+    options = ReplayOptions(record=True, fold=False)
+    first, second = (
+        simulate(plan, system, 1 << 20, tiling=Tiling(num_tiles=3), options=options) for _ in "ab"
+    )
+    assert first.records.tobytes() == second.records.tobytes()
+    assert first.pieces.tobytes() == second.pieces.tobytes()
+
+
+def test_equal_groups_at_once_are_folded_into_one() -> None:
+    plan, system = library_plan("allreduce_ring", "ranks=4 in_place=true"), hosts(4, 8)
+    groups = [Load(plan, 1 << 20, [8 * host + local for host in range(4)]) for local in range(8)]
+    folded = simulate_together(groups, system)
+    unfolded = simulate_together(groups, system, options=ReplayOptions(fold=False))
+    assert folded.num_simulated * 32 == unfolded.num_simulated
+    np.testing.assert_allclose(folded.threadblock_seconds, unfolded.threadblock_seconds, rtol=EXACT)
+
+
 def test_a_message_takes_latency_and_bytes() -> None:
     plan = library_plan("sendrecv", "ranks=2")
     system = System("pair", (Level("device", 2, Link(1e9, 2e9, 1e-3)),))
