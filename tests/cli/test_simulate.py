@@ -47,3 +47,5 @@ def test_bad_input() -> None:
     assert "has 16 ranks, but system '2x4' has 8 devices" in too_many
     many = refusal("simulate", "allreduce_ring", "--system", "2x4", "--bytes", "64GiB", "--trace", "t.json")
     assert "take fewer bytes or larger tiles" in many
+    endless = refusal("simulate", "allreduce_ring", "--system", "2x4", "--bytes", "9PB")
+    assert "at most 4194304 are simulated; take fewer bytes or larger tiles" in endless

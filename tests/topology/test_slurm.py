@@ -112,3 +112,9 @@ def test_what_is_no_topology_is_named(text: str, message: str) -> None:
     with pytest.raises(TopologyError) as caught:
         read_topology_conf(text, "t.conf")
     assert str(caught.value) == message
+
+
+def test_a_line_with_many_switches_is_expanded_once() -> None:
+    """Once for every switch would take hours."""
+    with pytest.raises(TopologyError):
+        read_topology_conf(f"SwitchName=s[1-100000] Nodes=a{',' * 20_000}\n")

@@ -20,6 +20,7 @@ _SLOTS = 4
 _LINE_BYTES = 64
 _SMALL_SHARE_BYTES = 16 << 10
 _LEAST_MESSAGE_BYTES = 16 << 10
+_MOST_TILES = 1 << 22
 _QUEUED_BYTES = 384 << 10
 _MOVES = np.array([traits.sends or traits.receives for traits in TRAITS])
 
@@ -103,7 +104,11 @@ def cut(about: Cut, num_bytes: float, tiling: Tiling) -> npt.NDArray[np.float64]
 
 def _pieces(length: int, tile: int) -> npt.NDArray[np.float64]:
     whole, last = divmod(length, tile)
-    return np.array([tile] * whole + [last] * (last > 0), np.float64)
+    if whole > _MOST_TILES:
+        raise LimitError(
+            f"the data is cut into {whole} tiles, and at most {_MOST_TILES} are simulated; take fewer bytes or larger tiles"
+        )
+    return np.append(np.full(whole, float(tile)), [float(last)] * (last > 0))
 
 
 def _tile_elements(about: Cut, tiling: Tiling) -> int:

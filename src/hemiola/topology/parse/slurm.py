@@ -118,11 +118,12 @@ def read_topology_conf(text: str, name: str = "topology.conf") -> tuple[Switch, 
     hosts: dict[str, tuple[str, ...]] = {}
     total = 0
     for where, line in _lines(text, name):
+        below = expand_hosts(line["switches"], where) if "switches" in line else ()
+        nodes = expand_hosts(line["nodes"], where) if "nodes" in line else ()
         for switch in expand_hosts(line["switchname"], where):
             if switch in children:
                 raise TopologyError(f"{where}: the switch {shown(switch)} is described twice")
-            children[switch] = expand_hosts(line["switches"], where) if "switches" in line else ()
-            hosts[switch] = expand_hosts(line["nodes"], where) if "nodes" in line else ()
+            children[switch], hosts[switch] = below, nodes
             total += len(children[switch]) + len(hosts[switch])
             if total > 2 * MAX_HOSTS:
                 raise TopologyError(f"{where}: a topology has at most {MAX_HOSTS} hosts")
