@@ -64,12 +64,16 @@ class Answer:
         default = self.default_seconds
         return default is not None and default <= self.seconds * (1 + TIE)
 
-    def device_grid(self, number: int = 0) -> Numbers:
-        """The device at each coordinate under the best placement, or under that number of the ranking."""
-        if self.found is not None and number == 0:
+    def device_grid(self) -> Numbers:
+        """The device at each coordinate under the best placement; the default's where nothing is faster."""
+        if self.default_is_best:
+            known = [default for default in self.defaults if default.seconds is not None]
+            best = min(known, key=lambda default: default.seconds or 0.0)
+            return best.default.device_grid(self.axes)
+        if self.found is not None:
             return self.found.grid
         assert self.ranking is not None
-        return self.ranking.scores[number].matrix.device_grid()
+        return self.ranking.scores[0].matrix.device_grid()
 
 
 def place(system: System, axes: Axes, traffic: Traffic, top: int = 10) -> Answer:

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-import math
 from itertools import permutations
 
 import numpy as np
 
 from hemiola.placement.applied import AppliedPlacement
-from hemiola.placement.defaults import MEGATRON
+from hemiola.placement.defaults import MEGATRON, DefaultOrder
+from hemiola.placement.enumerate import level_counts
 from hemiola.placement.roles import role_of
 
 
 def megatron_order(placement: AppliedPlacement) -> str | None:
-    """The order string, the first axis fastest, or nothing where none gives the placement's groups."""
+    """The order string, the first axis fastest, or nothing where none gives as good a placement."""
     roles = [role_of(name) for name in placement.names]
     if None in roles or len(set(roles)) != len(roles):
         return None
     for slowest_first in permutations(range(len(roles))):
-        sizes = [placement.shape[axis] for axis in slowest_first]
-        grid = np.arange(math.prod(sizes)).reshape(sizes).transpose(np.argsort(slowest_first))
-        if np.array_equal(grid, placement.grid):
+        if _is_as_good(DefaultOrder("", slowest_first), placement):
             used = [str(roles[axis]) for axis in reversed(slowest_first)]
             # Axes that the job does not have are of size one, and may stand anywhere.
             return "-".join([*used, *(role for role in MEGATRON if role not in used)])
     return None
+
+
+def _is_as_good(order: DefaultOrder, placement: AppliedPlacement) -> bool:
+    """Whether an order gives the same coordinates, or others of equal cost: units of a switch may change places."""
+    if np.array_equal(order.device_grid(placement.axes), placement.grid):
+        return True
+    symmetric = all(level.fabric.kind != "mesh" for level in placement.system.levels)
+    matrix = order.matrix(placement.axes, level_counts(placement.system)) if placement.matrix else None
+    if matrix is None or placement.matrix is None or not symmetric:
+        return False
+    theirs = dict(zip(matrix.axes, matrix.rows, strict=True))
+    return theirs == dict(zip(placement.matrix.axes, placement.matrix.rows, strict=True))
 
 
 def megatron_text(placement: AppliedPlacement) -> str:
