@@ -131,6 +131,7 @@ def test_search_avoids_a_slow_host() -> None:
     assert answer.found is not None
     assert sorted(answer.device_grid().reshape(-1).tolist()) == list(range(8))
     assert answer.found.seconds <= answer.found.start_seconds <= min(answer.seconds_of_rows)
+    assert answer.found.replayed_seconds == pytest.approx(answer.found.seconds, rel=0.5)
     assert answer.found.seconds <= (answer.default_seconds or 0)
 
 

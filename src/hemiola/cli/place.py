@@ -95,6 +95,7 @@ def answer_fields(answer: Answer) -> dict[str, Any]:
             "start_seconds": found.start_seconds,
             "default_seconds": answer.default_seconds,
             "num_trials": found.num_trials,
+            "replayed_seconds": found.replayed_seconds,
         },
     }
 

@@ -73,7 +73,7 @@ class PermutationCosts:
         whole = amount * size if request.collective == "allgather" else amount
         flowing = float(self._loads(ordered, following, whole * (size - 1) / size).max())
         ring = flowing + (size - 1) * self._latency(ordered, following)
-        by_level = [self._by_level(ordered, factors, whole) for factors in self._factors(ordered)]
+        by_level = [self._by_level(ordered, factors, whole) for factors in self.regular_factors(ordered)]
         return float(passes * min([ring, *by_level]))
 
     def _loads(self, src: Numbers, dst: Numbers, amount: float) -> Amounts:
@@ -101,7 +101,7 @@ class PermutationCosts:
         waiting = self._latency(groups, groups[:, ::-1]) + (size - 2) * self.links.step_seconds
         return float(float(loads.max()) + waiting)
 
-    def _factors(self, ordered: Numbers) -> Iterator[list[int]]:
+    def regular_factors(self, ordered: Numbers) -> Iterator[list[int]]:
         """The number of units of each level that every group is split over in the same way, where there is one."""
         size = ordered.shape[1]
         factors, members = [], size

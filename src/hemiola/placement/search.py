@@ -11,6 +11,7 @@ import numpy as np
 from hemiola.placement.axes import Axes
 from hemiola.placement.matrix import Numbers
 from hemiola.placement.permutation import PermutationCosts
+from hemiola.placement.replay import MOST_REPLAYED, Replay
 from hemiola.placement.traffic import Traffic
 
 MOST_TRIALS = 400
@@ -29,17 +30,23 @@ class Found:
     start_seconds: float
     """Of the best start."""
     num_trials: int
+    replayed_seconds: float | None
+    """By replay of plans, which then decided among the best; None on systems that are too large for that."""
 
 
 def search_permutation(
     costs: PermutationCosts, starts: Sequence[Numbers], axes: Axes, traffic: Traffic
 ) -> Found:
-    """Begin with the fastest of the starts and of all orders of the axes; keep every exchange that is faster."""
+    """Begin with the fastest of the starts and of all orders of the axes; keep every exchange that is faster.
+
+    Links one by one decide on the way; at the end, on systems that are not large, replay decides between start and end.
+    """
     sizes = tuple(axis.size for axis in axes)
     every = [grid.reshape(sizes) for grid in starts] + list(_orders(sizes))
     timed = [(costs.seconds(grid, axes, traffic), number) for number, grid in enumerate(every)]
     seconds, number = min(timed)
     best, start_seconds, trials = every[number], seconds, len(every)
+    start = best
     exchanges = _exchanges(best.size)
     for first, second in exchanges:
         trial = best.reshape(-1).copy()
@@ -48,7 +55,14 @@ def search_permutation(
         trials += 1
         if found < seconds * (1 - 1e-9):
             best, seconds = trial.reshape(sizes), found
-    return Found(best, seconds, start_seconds, trials)
+    if best.size > MOST_REPLAYED:
+        return Found(best, seconds, start_seconds, trials, None)
+    replay = Replay(costs)
+    finalists = [start, best]
+    times = [replay.seconds(grid, axes, traffic) for grid in finalists]
+    first = int(np.argmin(times))
+    chosen = finalists[first]
+    return Found(chosen, costs.seconds(chosen, axes, traffic), start_seconds, trials, times[first])
 
 
 def _orders(sizes: tuple[int, ...]) -> Iterator[Numbers]:
