@@ -25,7 +25,7 @@ from hemiola.simulator.replay import simulate_together
 from hemiola.simulator.steps import Hosts, Step, program_seconds
 from hemiola.simulator.timeline import Load
 from hemiola.topology.presets import load_system
-from hemiola.topology.system import System
+from hemiola.topology.system import Level, Link, System
 
 MIB = 1 << 20
 TOLERANCE = 0.07
@@ -148,3 +148,13 @@ def test_links_one_by_one_agree_with_the_closed_form(name: str, kind: str) -> No
     for matrix in enumerate_placements(system, axes):
         found = costs.seconds(matrix.device_grid(), axes, Traffic((request,)))
         assert found == pytest.approx(seconds(matrix, system, request), rel=0.2), matrix.text
+
+
+def test_groups_that_straddle_units_use_all_links_of_their_members() -> None:
+    """Two hosts with a NIC for each of six devices; groups of four, of which one has two members on each."""
+    levels = (Level("host", 2, Link(1e9, 1e9, num=6)), Level("gpu", 6, Link(1e12, 1e12)))
+    costs = PermutationCosts(System("straddled", levels))
+    groups = np.arange(12).reshape(3, 4)
+    request = Request("allgather", ("data",), 64 * MIB, name="one")
+    # Three inputs of four members cross each way, half of them from each of the two members there.
+    assert costs.request_seconds(request, groups) == pytest.approx(3 * 64 * MIB / 2 / 1e9, rel=0.01)

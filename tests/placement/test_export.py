@@ -123,3 +123,24 @@ def test_jax_makes_the_mesh(tmp_path: Path) -> None:
     )
     coordinates = SPLIT.matrix.coordinates() if SPLIT.matrix else np.empty((0, 2))
     assert json.loads(found) == [SPLIT.grid.tolist(), ["data", "model"], coordinates[:, 0].tolist()]
+
+
+def test_hybrid_arguments_make_the_same_mesh(tmp_path: Path) -> None:
+    """Where every process is a host of four devices; JAX looks at nothing else of a device here."""
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed; pip install hemiola[jax]")
+    placements = [
+        AppliedPlacement(SYSTEM, AXES, one.device_grid(), one) for one in enumerate_placements(SYSTEM, AXES)
+    ]
+    shapes = [hybrid_shapes(placement) for placement in placements]
+    found = run(
+        tmp_path,
+        "import json, numpy as np",
+        "from types import SimpleNamespace",
+        "from jax.experimental.mesh_utils import create_hybrid_device_mesh",
+        "devices = [SimpleNamespace(id=n, process_index=n // 4, platform='gpu', device_kind='any') for n in range(8)]",
+        f"meshes = [create_hybrid_device_mesh(*s, devices, process_is_granule=True) for s in {shapes}]",
+        "print(json.dumps([np.vectorize(lambda device: device.id)(mesh).tolist() for mesh in meshes]))",
+        JAX_PLATFORMS="cpu",
+    )
+    assert json.loads(found) == [placement.grid.tolist() for placement in placements]

@@ -8,6 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from hemiola.errors import PlacementError
 from hemiola.placement.axes import Axes, parse_axes
 from hemiola.placement.defaults import DefaultOrder, default_orders
 from hemiola.placement.enumerate import enumerate_placements, level_counts
@@ -152,6 +153,14 @@ def test_many_devices_are_not_counted() -> None:
     assert ranking.num_placements > 100
     assert "devices" not in system.__dict__
     assert len(ranking.scores) == 3
+
+
+def test_too_many_placements_are_counted_before_they_are_made() -> None:
+    link = Link(1e9, 1e9)
+    system = System("deep", tuple(Level(f"level{number}", 16, link) for number in range(4)))
+    axes = parse_axes(",".join(f"a{number}=2" for number in range(16)))
+    with pytest.raises(PlacementError, match="63063000 ways"):
+        rank_placements(system, axes, requests("a0"))
 
 
 def test_time_does_not_depend_on_the_order_of_axes() -> None:

@@ -132,6 +132,7 @@ def test_a_list_of_requests() -> None:
         ("[{collective: allreduce, over: [], bytes: 1}]", "expected an axis"),
         ("[{collective: allreduce, over: data, bytes: 1, overlaps: forward}]", "say how long it takes"),
         ("[{collective: allreduce, ofer: data, bytes: 1}]", "did you mean over"),
+        ("{traffic: [], computed: 1}", "did you mean computation"),
         ("[]", "expected a list of requests"),
         ("[{", "this is not YAML"),
         ("{from: deepspeed, hidden: 1, layers: 1, seq: 1, micro_batch: 1, global_batch: 8}", "expected one of megatron"),

@@ -2,7 +2,7 @@
 
 For orders that no parallelism matrix describes, and for systems whose units are not alike. Every link is looked at, so this is for systems of
 up to some thousand devices. Groups that have the same number of members in every unit that they touch also go level by
-level, as in cost.py; the others take a ring, a chain or direct messages.
+level, as in cost.py; the others take rings, a chain or direct messages.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from hemiola.topology.network import Network, network_of
 from hemiola.topology.system import Protocol, System
 
 MOST_DEVICES = 4096
+MOST_RINGS = 16
+"""That divide the data of one group."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,30 @@ class PermutationCosts:
             return self._exchange(ordered[:, :-1], following[:, :-1], amount)
         passes = 2 if request.collective == "allreduce" else 1
         whole = amount * size if request.collective == "allgather" else amount
-        flowing = float(self._loads(ordered, following, whole * (size - 1) / size).max())
-        ring = flowing + (size - 1) * self._latency(ordered, following)
+        ring = self._rings(ordered, whole * (size - 1) / size) + (size - 1) * self._latency(
+            ordered, following
+        )
         by_level = [self._by_level(ordered, factors, whole) for factors in self.regular_factors(ordered)]
         return float(passes * min([ring, *by_level]))
+
+    def _rings(self, ordered: Numbers, share: float) -> float:
+        """The time of one ring, or of several that divide the data and leave each unit from another member."""
+        rings = list(self._turned(ordered))
+        loads = [self._loads(ring, np.roll(ring, -1, axis=1), share) for ring in rings]
+        return min(float(loads[0].max()), float(np.mean(loads, axis=0).max()))
+
+    def _turned(self, ordered: Numbers) -> Iterator[Numbers]:
+        """The members in order, and with those of each unit of the outermost level that groups span turned on."""
+        size, digits = ordered.shape[1], self.digits[ordered]
+        level = int((digits != digits[:, :1]).any(axis=(0, 1)).argmax())
+        place = np.broadcast_to(np.arange(size), ordered.shape)
+        begins = np.ones(ordered.shape, bool)
+        begins[:, 1:] = (digits[:, 1:, : level + 1] != digits[:, :-1, : level + 1]).any(axis=2)
+        first = np.maximum.accumulate(np.where(begins, place, 0), axis=1)
+        following = np.append(np.where(begins, place, size)[:, 1:], np.full((len(ordered), 1), size), axis=1)
+        members = np.minimum.accumulate(following[:, ::-1], axis=1)[:, ::-1] - first
+        for turn in range(min(int(members.max()), MOST_RINGS)):
+            yield np.take_along_axis(ordered, first + (place - first + turn) % members, axis=1)
 
     def _loads(self, src: Numbers, dst: Numbers, amount: float) -> Amounts:
         """The seconds of each link when everybody in ``src`` sends so much to its place in ``dst``."""

@@ -11,6 +11,9 @@ from hemiola.topology.parse.fields import Fields
 
 MODEL_EXAMPLE = "{from: megatron, hidden: 4096, layers: 32, seq: 4096, micro_batch: 1, global_batch: 64}"
 
+JOB_KEYS = ("traffic", "computation", "system", "axes", "model")
+"""Of a document that holds more than traffic; only the first two are read here."""
+
 
 def read_traffic(text: str, axes: Axes) -> Traffic:
     """The traffic in a YAML file, or in YAML given inline, checked against the axes."""
@@ -20,11 +23,12 @@ def read_traffic(text: str, axes: Axes) -> Traffic:
 def traffic_of(document: object, axes: Axes) -> Traffic:
     """The traffic in a document: a list, a mapping with ``from``, or one of these under ``traffic``."""
     computation: object = None
-    if isinstance(document, dict) and "traffic" in document:
-        computation, document = document.get("computation"), document["traffic"]
-    if not isinstance(document, dict):
-        return read_requests(document, computation).check(axes)
     try:
+        if isinstance(document, dict) and "traffic" in document:
+            Fields.of("traffic", document, "traffic: [...]").only(*JOB_KEYS)
+            computation, document = document.get("computation"), document["traffic"]
+        if not isinstance(document, dict):
+            return read_requests(document, computation).check(axes)
         fields = Fields.of("traffic", document, MODEL_EXAMPLE)
         source = fields.text("from", "megatron")
         return derive(source, read_model(fields), axes).check(axes)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from hemiola.placement.axes import Axes, find_axis
+from hemiola.errors import PlacementError
+from hemiola.placement.axes import Axes, check_sizes, find_axis
 from hemiola.placement.cost import Costs, request_costs
-from hemiola.placement.enumerate import enumerate_placements
+from hemiola.placement.enumerate import enumerate_placements, level_counts, num_matrices
 from hemiola.placement.links import Amounts, LinkCosts
 from hemiola.placement.matrix import Numbers, ParallelismMatrix
 from hemiola.placement.traffic import Request, Traffic
@@ -18,6 +20,8 @@ from hemiola.topology.system import System
 
 BATCH = 4096
 """Placements scored at once."""
+MOST_PLACEMENTS = 1 << 20
+"""Scored in all; they take about a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Ranking:
 def rank_placements(system: System, axes: Axes, traffic: Traffic, top: int = 10) -> Ranking:
     """Score every placement of the axes on a system's levels as if all units were there and alike."""
     traffic.check(axes)
+    _check_number(system, axes)
     links = LinkCosts.of(system)
     best: list[tuple[float, int, ParallelismMatrix]] = []
     num_placements, worst = 0, 0.0
@@ -141,6 +146,17 @@ class _Table:
             for row, (request, cost) in enumerate(zip(self.traffic.requests, self.costs, strict=True))
         )
         return Score(self.placements[number], parts)
+
+
+def _check_number(system: System, axes: Axes) -> None:
+    counts = level_counts(system)
+    check_sizes(axes, math.prod(counts), system.name)
+    number = num_matrices([axis.size for axis in axes], counts)
+    if number > MOST_PLACEMENTS:
+        raise PlacementError(
+            f"axes: there are {number} ways to place {len(axes)} axes on system {system.name!r}, more than the"
+            f" {MOST_PLACEMENTS} that are scored; make one of axes that have the same traffic"
+        )
 
 
 def _batches(placements: Iterator[ParallelismMatrix]) -> Iterator[list[ParallelismMatrix]]:
