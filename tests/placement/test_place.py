@@ -15,6 +15,7 @@ from hemiola.placement.enumerate import enumerate_placements, level_counts
 from hemiola.placement.matrix import Numbers
 from hemiola.placement.permutation import PermutationCosts
 from hemiola.placement.place import place
+from hemiola.placement.replay import Replay
 from hemiola.placement.score import rank_placements
 from hemiola.placement.traffic import Request, Traffic, plain_traffic
 from hemiola.topology.presets import load_system
@@ -119,6 +120,22 @@ def test_no_permutation_is_cheaper_than_the_best_matrix(
     every = grids(axes)
     assert len(every) == 840
     assert best <= min(costs.seconds(grid, axes, traffic) for grid in every) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["2x4", "2racks-2x2", "rails-2x4", "p2-v100:1"])
+def test_the_first_by_closed_form_is_the_first_by_replay(name: str) -> None:
+    system, axes = load_system(name), parse_axes("data=4,model=2")
+    traffic = Traffic(
+        (
+            Request("allreduce", ("data",), 4 * MIB, 2, name="gradients"),
+            Request("alltonext", ("model",), MIB, 3, name="to the next stage"),
+            Request("alltoall", ("data", "model"), MIB, 1, name="tokens"),
+        )
+    )
+    replay = Replay(PermutationCosts(system))
+    scores = rank_placements(system, axes, traffic).scores
+    times = [replay.seconds(score.matrix.device_grid(), axes, traffic) for score in scores]
+    assert times[0] <= min(times) * 1.05
 
 
 def test_search_avoids_a_slow_host() -> None:

@@ -25,6 +25,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hemiola.placement.link_sharing import groups_on_busiest_link
 from hemiola.placement.links import Amounts, LinkCosts
 from hemiola.placement.matrix import Numbers
 from hemiola.placement.mesh_costs import mesh_costs
@@ -91,17 +92,22 @@ class _Groups:
         return np.asarray(self.factors.prod(axis=1))
 
     @cached_property
-    def meshes(self) -> tuple[Amounts, Amounts, Amounts]:
-        """Seconds a byte of a ring and of all pairs in the meshes of each level, and the latency; 0 where there are none."""
-        ring, pairs, latency = (np.zeros_like(self.factors) for _ in range(3))
+    def meshes(self) -> tuple[Amounts, Amounts, Amounts, Amounts]:
+        """Seconds a byte of a ring, a chain and all pairs in the meshes of each level, and the latency; 0 without meshes."""
+        ring, chain, pairs, latency = (np.zeros_like(self.factors) for _ in range(4))
         for level in np.flatnonzero(self.links.is_mesh):
             found = mesh_costs(self.links, self.matrices, self.over, int(level))
-            ring[:, level], pairs[:, level], latency[:, level] = found
-        return ring, pairs, latency
+            ring[:, level], chain[:, level], pairs[:, level], latency[:, level] = found
+        return ring, chain, pairs, latency
+
+    @cached_property
+    def on_busiest(self) -> Amounts:
+        """Groups that leave a unit through its busiest link, each at one device."""
+        return groups_on_busiest_link(self.links, self.matrices, self.over, self.inside)
 
     @cached_property
     def message_seconds(self) -> Amounts:
-        return self.links.message_seconds + self.meshes[2]
+        return self.links.message_seconds + self.meshes[3]
 
     @cached_property
     def waiting(self) -> Amounts:
@@ -136,7 +142,7 @@ class _Groups:
         direct = (self.links.of_shares(leaving) * amount).max(axis=1)
         # Between two units of a mesh goes what their members send each other: of (g - 1) / g, the part that stays in the mesh.
         meeting = (self.factors - 1) * self.inside / self.size[:, np.newaxis]
-        direct = np.maximum(direct, (self.meshes[1] * meeting * amount).max(axis=1))
+        direct = np.maximum(direct, (self.meshes[2] * meeting * amount).max(axis=1))
         work = leaving[:, -1] * amount / self.links.copy_bandwidth
         messages = self.farthest + np.maximum(self.size - 2, 0) * self.links.step_seconds
         share = (self.factors - 1) / self.factors * amount
@@ -154,7 +160,9 @@ class _Groups:
         for level in range(self.factors.shape[1]):
             leaving = np.zeros_like(self.factors)
             leaving[:, level:] = 1 / self.inside[:, level : level + 1]
-            costs = np.concatenate([self.links.of_messages(leaving), self._mesh_at(level)], axis=1)
+            costs = np.concatenate(
+                [self.links.of_messages(self.on_busiest, leaving), self._mesh_at(level)], axis=1
+            )
             each[:, level] = costs.max(axis=1) * amount
         tree = (rounds * (each + self.message_seconds)).sum(axis=1)
         return {"chain": chain, "tree": tree}
@@ -194,7 +202,7 @@ class _Groups:
     def _phases(self, sent: Amounts) -> Amounts:
         """Seconds by level and by link, fabric or mesh when each device sends so much at each level to others of equal place."""
         constant = self.links.of_phases()
-        fastest = np.minimum(self.meshes[0], self.meshes[1])
+        fastest = np.minimum(self.meshes[0], self.meshes[2])
         edges = fastest[:, :, np.newaxis] * np.eye(sent.shape[1])
         costs = np.concatenate([np.broadcast_to(constant, (len(sent), *constant.shape)), edges], axis=2)
         return costs * sent[:, :, np.newaxis]
@@ -203,18 +211,24 @@ class _Groups:
         rates = np.array([adds / self.links.add_bandwidth, copies / self.links.copy_bandwidth])
         return np.asarray(sent * rates)
 
-    def _chain_loads(self) -> Amounts:
-        """Seconds a byte by link, fabric or mesh when each member sends to the next."""
+    def _chain_loads(self, closed: bool = False) -> Amounts:
+        """Seconds a byte by link, fabric or mesh when each member sends to the next, and the last to the first if closed."""
         leaving = np.where(self.inside < self.size[:, np.newaxis], 1 / self.inside, 0.0)
-        return np.concatenate([self.links.of_messages(leaving), self.meshes[0] / self.inside], axis=1)
+        ring, chain, _, _ = self.meshes
+        # Who comes back to the first member from outside its mesh crosses no edge.
+        ends_here = closed & (self.inside * self.factors == self.size[:, np.newaxis])
+        edges = np.where(ends_here, ring, chain) / self.inside
+        return np.concatenate([self.links.of_messages(self.on_busiest, leaving), edges], axis=1)
 
     def _mesh_at(self, level: int) -> Amounts:
-        return (self.meshes[0] / self.inside)[:, level : level + 1]
+        return (self.meshes[1] / self.inside)[:, level : level + 1]
 
     def _ring(self, data: Amounts, adds: int, copies: int) -> Amounts:
         sent = (self.size - 1) / self.size * data
         work = self._work(sent[:, np.newaxis], adds, copies)
-        flowing = np.maximum((adds + copies) * self._chain_loads().max(axis=1) * sent, work.max(axis=1))
+        flowing = np.maximum(
+            (adds + copies) * self._chain_loads(closed=True).max(axis=1) * sent, work.max(axis=1)
+        )
         seconds: Amounts = flowing + (adds + copies) * (self.size - 1) * self.farthest
         return seconds
 

@@ -68,14 +68,12 @@ class LinkCosts:
             efficiency=protocol.efficiency,
         )
 
-    def of_messages(self, leaving: Amounts) -> Amounts:
-        """Seconds for each byte that all devices send, by link and by fabric; ``leaving`` of them leave each level's units.
+    def of_messages(self, on_busiest: Amounts, leaving: Amounts) -> Amounts:
+        """Seconds for each byte that all devices send, by link and by fabric.
 
-        A device's message goes over one link of each unit that it leaves, so with few that leave, some links carry one
-        more than others.
+        A part ``leaving`` of the messages leaves each level's units, and the busiest link there carries so many of them.
         """
-        few = np.minimum(np.ceil(leaving * self.inside / self.num_links - 1e-9), self.behind)
-        return self._costs(np.where(leaving >= 1, self.behind, few), leaving)
+        return self._costs(np.where(leaving > 0, on_busiest, 0.0), leaving)
 
     def of_shares(self, leaving: Amounts) -> Amounts:
         """The same where every device sends a part of its bytes out of each level's units."""
@@ -92,7 +90,7 @@ class LinkCosts:
     def of_phases(self) -> Amounts:
         """A row for each level at which all devices send to others of equal place: seconds a byte of links and fabrics."""
         depth = len(self.counts)
-        return self.of_messages(np.tril(np.ones((depth, depth))).T)
+        return self.of_messages(self.behind, np.tril(np.ones((depth, depth))).T)
 
     @property
     def unit_bandwidth(self) -> Amounts:

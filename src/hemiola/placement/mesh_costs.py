@@ -22,23 +22,25 @@ class MeshCost:
     """Seconds for each byte that all devices send inside groups of units, and the latency of the longest route."""
 
     ring: float
+    chain: float
     pairs: float
     latency: float
 
 
-NO_COST = MeshCost(0.0, 0.0, 0.0)
+NO_COST = MeshCost(0.0, 0.0, 0.0, 0.0)
 
 
 def mesh_costs(
     costs: LinkCosts, matrices: Numbers, over: Sequence[int], level: int
-) -> tuple[Amounts, Amounts, Amounts]:
-    """For every matrix, the costs of groups over some axes in the meshes of a level: ring, pairs, latency."""
+) -> tuple[Amounts, Amounts, Amounts, Amounts]:
+    """For every matrix, the costs of groups over some axes in the meshes of a level: ring, chain, pairs, latency."""
     columns, which = np.unique(matrices[:, :, level], axis=0, return_inverse=True)
     mesh = _mesh_of(costs, level)
     found = [_cost(mesh, column.tolist(), over) for column in columns]
-    each = np.array([(cost.ring, cost.pairs, cost.latency) for cost in found])[which.reshape(-1)]
+    rows = [(cost.ring, cost.chain, cost.pairs, cost.latency) for cost in found]
+    each = np.array(rows)[which.reshape(-1)]
     many = float(costs.inside[level])
-    return each[:, 0] * many, each[:, 1] * many, each[:, 2]
+    return each[:, 0] * many, each[:, 1] * many, each[:, 2] * many, each[:, 3]
 
 
 def _mesh_of(costs: LinkCosts, level: int) -> Network:
@@ -56,12 +58,13 @@ def _cost(mesh: Network, column: list[int], over: Sequence[int]) -> MeshCost:
     if size == 1:
         return NO_COST
     ring, latency = _seconds(mesh, groups, np.roll(groups, -1, axis=1), 1.0)
+    chain, _ = _seconds(mesh, groups[:, :-1], groups[:, 1:], 1.0)
     if groups.size * (size - 1) > MOST_PAIRS:
-        return MeshCost(ring, ring * size, latency)
+        return MeshCost(ring, chain, ring * size, latency)
     src = np.concatenate([groups for _ in range(1, size)])
     dst = np.concatenate(list(_rolled(groups, size)))
     pairs, farthest = _seconds(mesh, src, dst, 1 / (size - 1))
-    return MeshCost(ring, pairs, max(latency, farthest))
+    return MeshCost(ring, chain, pairs, max(latency, farthest))
 
 
 def _rolled(groups: Numbers, size: int) -> Iterator[Numbers]:
