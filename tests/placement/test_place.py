@@ -17,7 +17,7 @@ from hemiola.placement.permutation import PermutationCosts
 from hemiola.placement.place import place
 from hemiola.placement.replay import Replay
 from hemiola.placement.score import rank_placements
-from hemiola.placement.traffic import Request, Traffic, plain_traffic
+from hemiola.placement.traffic import Request, Traffic
 from hemiola.topology.presets import load_system
 from hemiola.topology.system import Level, Link, System
 
@@ -153,12 +153,26 @@ def test_search_avoids_a_slow_host() -> None:
     assert answer.found.seconds <= (answer.default_seconds or 0)
 
 
+def test_a_missing_host_leaves_a_regular_part() -> None:
+    levels = (Level("host", 3, Link(1e9, 1e9)), Level("gpu", 4, Link(1e11, 1e11)))
+    system, axes = System("missing", levels, missing=frozenset({(1,)})), parse_axes("data=2,model=4")
+    answer = place(system, axes, requests("model"))
+    assert answer.ranking is not None
+    assert answer.ranking.scores[0].matrix.counts == (2, 4)
+    whole = place(System("whole", (replace(levels[0], count=2), levels[1])), axes, requests("model"))
+    assert answer.seconds == pytest.approx(whole.seconds, rel=0.01)
+    assert answer.device_grid().tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
 def test_missing_devices_leave_permutations() -> None:
     levels = (Level("host", 3, Link(1e9, 1e9)), Level("gpu", 4, Link(1e11, 1e11)))
-    system = System("missing", levels, missing=frozenset({(0, 0), (0, 1), (0, 2), (0, 3)}))
-    answer = place(system, parse_axes("data=2,model=4"), plain_traffic(parse_axes("data=2,model=4"), MIB))
+    system = System("ragged", levels, missing=frozenset({(0, 0), (0, 3), (2, 1), (2, 2)}))
+    axes = parse_axes("data=2,model=4")
+    answer = place(system, axes, requests("data"))
     assert answer.ranking is None
     assert sorted(answer.device_grid().reshape(-1).tolist()) == list(range(8))
+    # Pairs inside hosts: two, four and two devices are there.
+    assert answer.seconds == pytest.approx(64 * MIB / 1e11, rel=0.01)
 
 
 def test_many_devices_are_not_counted() -> None:

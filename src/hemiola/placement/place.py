@@ -10,6 +10,7 @@ from hemiola.placement.defaults import DefaultOrder, default_orders
 from hemiola.placement.enumerate import level_counts
 from hemiola.placement.matrix import Numbers, ParallelismMatrix
 from hemiola.placement.permutation import MOST_DEVICES, PermutationCosts
+from hemiola.placement.regular_part import regular_part
 from hemiola.placement.score import Ranking, rank_placements, score_placements
 from hemiola.placement.search import Found, search_permutation
 from hemiola.placement.traffic import Traffic
@@ -38,7 +39,7 @@ class Answer:
     axes: Axes
     traffic: Traffic
     ranking: Ranking | None
-    """None where units are missing, so that no matrix fits."""
+    """None where missing units leave no levels that a matrix fits."""
     defaults: tuple[DefaultScore, ...]
     seconds_of_rows: tuple[float, ...]
     """Of the placements in the ranking; on an uneven system with every link looked at."""
@@ -108,7 +109,8 @@ def _place_unevenly(system: System, axes: Axes, traffic: Traffic, top: int) -> A
             f" {MOST_DEVICES}: leave out its exceptions, or place a part of it"
         )
     costs = PermutationCosts(system)
-    ranking = None if system.missing else rank_placements(system, axes, traffic, top)
+    regular = regular_part(system)
+    ranking = None if regular is None else rank_placements(regular, axes, traffic, top)
     starts = [] if ranking is None else [score.matrix.device_grid() for score in ranking.scores]
     seconds = [costs.seconds(grid, axes, traffic) for grid in starts]
     if ranking is not None:

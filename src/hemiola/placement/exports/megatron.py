@@ -8,7 +8,6 @@ import numpy as np
 
 from hemiola.placement.applied import AppliedPlacement
 from hemiola.placement.defaults import MEGATRON, DefaultOrder
-from hemiola.placement.enumerate import level_counts
 from hemiola.placement.roles import role_of
 
 
@@ -30,7 +29,7 @@ def _is_as_good(order: DefaultOrder, placement: AppliedPlacement) -> bool:
     if np.array_equal(order.device_grid(placement.axes), placement.grid):
         return True
     symmetric = all(level.fabric.kind != "mesh" for level in placement.system.levels)
-    matrix = order.matrix(placement.axes, level_counts(placement.system)) if placement.matrix else None
+    matrix = order.matrix(placement.axes, placement.matrix.counts) if placement.matrix else None
     if matrix is None or placement.matrix is None or not symmetric:
         return False
     theirs = dict(zip(matrix.axes, matrix.rows, strict=True))
