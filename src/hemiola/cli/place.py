@@ -71,7 +71,9 @@ def answer_fields(answer: Answer) -> dict[str, Any]:
         "levels": [level.name for level in answer.system.levels],
         "axes": {axis.name: axis.size for axis in answer.axes},
         "num_placements": answer.ranking.num_placements if answer.ranking is not None else 0,
-        "worst_seconds": answer.ranking.worst_seconds if answer.ranking is not None else None,
+        "worst_seconds": None
+        if answer.ranking is None or answer.found is not None
+        else answer.ranking.worst_seconds,
         "traffic": _traffic_fields(answer.traffic),
         "default_is_best": answer.default_is_best,
         "defaults": [
@@ -160,7 +162,7 @@ def _print(answer: Answer, assumed: bool) -> None:
         )
     if answer.default_is_best:
         click.echo("\nNothing is faster than the default: keep it.")
-    elif answer.ranking is not None:
+    if answer.ranking is not None and answer.found is None:
         _print_requests(answer.ranking.scores[0])
 
 
