@@ -194,6 +194,13 @@ def test_too_many_placements_are_counted_before_they_are_made() -> None:
         rank_placements(system, axes, requests("a0"))
 
 
+def test_a_job_without_traffic_takes_no_time() -> None:
+    answer = place(load_system("2x4"), parse_axes("data=8,model=1"), requests("model"))
+    assert answer.seconds == answer.default_seconds == 0
+    assert answer.default_is_best
+    assert place(load_system("2x4"), parse_axes("data=8"), Traffic(())).seconds == 0
+
+
 def test_time_does_not_depend_on_the_order_of_axes() -> None:
     system = replace(load_system("2racks-2x2"), name="same")
     one = rank_placements(system, parse_axes("data=4,model=2"), requests("data", "model"))

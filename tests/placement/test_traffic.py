@@ -9,9 +9,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hemiola.errors import HemiolaError, PlacementError
 from hemiola.placement.axes import parse_axes
+from hemiola.placement.model import MODEL_KEYS
 from hemiola.placement.read_traffic import read_traffic, traffic_of
 from hemiola.placement.traffic import Traffic
 
@@ -155,3 +158,54 @@ def test_axes_without_a_role_are_refused() -> None:
         read_traffic(f"{{from: megatron, {MODEL}, global_batch: 8}}", parse_axes("rows=4"))
     with pytest.raises(PlacementError, match="both stand for dp"):
         read_traffic(f"{{from: megatron, {MODEL}, global_batch: 8}}", parse_axes("data=4,fsdp=2"))
+
+
+KEYS = st.sampled_from(
+    ["collective", "over", "bytes", "per_step", "overlaps", "name", "traffic", "computation", *MODEL_KEYS]
+)
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-2, 1 << 70), st.floats(),
+    st.sampled_from(["allreduce", "data", "model", "megatron", "fsdp2", "ddp", "moe", "1GiB", "float32", "backward", "-"]),
+    st.text(max_size=8),
+)  # fmt: skip
+DOCUMENTS = st.recursive(
+    VALUES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=9),
+    max_leaves=12,
+)
+
+
+def outcome(document: object, axes: str) -> Traffic | str:
+    """The traffic, or why there is none."""
+    try:
+        return traffic_of(document, parse_axes(axes))
+    except HemiolaError as error:
+        return str(error)
+
+
+@given(DOCUMENTS)
+def test_strange_documents_are_refused_in_one_sentence(document: object) -> None:
+    found = outcome(document, "data=4,model=2")
+    assert isinstance(found, Traffic) or "\n" not in found
+
+
+SIZES = st.one_of(st.integers(1, 64), st.integers(1, 1 << 41))
+
+
+@given(
+    st.sampled_from(["megatron", "moe"]), st.lists(SIZES, min_size=5, max_size=5), st.booleans(),
+    st.integers(0, 3), st.sampled_from(["float32", "bfloat16"]),
+)  # fmt: skip
+def test_models_are_derived_or_refused(
+    source: str, sizes: list[int], scattered: bool, zero: int, dtype: str
+) -> None:
+    hidden, layers, seq, micro, experts = sizes
+    document = {
+        "from": source, "hidden": hidden, "layers": layers, "seq": seq, "micro_batch": micro, "global_batch": 4 * micro,
+        "experts": experts, "sequence_parallel": scattered, "zero": zero, "dtype": dtype, "vocab": 64,
+    }  # fmt: skip
+    found = outcome(document, "pp=2,dp=2,ep=2,cp=2")
+    if isinstance(found, Traffic):
+        assert all(request.num_bytes > 0 and request.per_step >= 1 for request in found.requests)
+    else:
+        assert "\n" not in found
