@@ -17,6 +17,10 @@ class TopologyError(HemiolaError):
     """A description of a machine that contradicts itself or cannot be read."""
 
 
+class PlacementError(HemiolaError):
+    """Axes, traffic or a placement that fit neither each other nor the system."""
+
+
 class CollectiveError(HemiolaError):
     """A collective whose parameters contradict each other."""
 

@@ -1,0 +1,117 @@
+"""How fast placements are ranked: all of them, for a job's whole traffic.
+
+    python benchmarks/planning.py [--repeat 5] [--json planning.json]
+
+65,536 devices in 64 racks of 16 x 8 hosts of 8, with data, tensor and pipeline axes of every sizes that multiply to that;
+and 32 devices. The traffic is that of a Megatron step as a list: seven requests over one, two or three axes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from hemiola.placement.axes import Axes, Axis
+from hemiola.placement.place import Answer, place
+from hemiola.placement.traffic import Request, Traffic
+from hemiola.report.machine import describe_machine
+from hemiola.topology.system import Level, Link, System
+
+MIB = 1 << 20
+LARGE = System(
+    "64 racks",
+    (
+        Level("rack", 64, Link(400e9, 400e9, 2e-6)),
+        Level("row", 16, Link(100e9, 100e9, 1e-6, num=4)),
+        Level("host", 8, Link(25e9, 25e9, 1e-6, num=8)),
+        Level("gpu", 8, Link(300e9, 300e9)),
+    ),
+)
+SMALL = System(
+    "4 hosts", (Level("host", 4, Link(25e9, 25e9, 1e-6, num=8)), Level("gpu", 8, Link(300e9, 300e9)))
+)
+TRAFFIC = Traffic(
+    (
+        Request("allgather", ("tensor",), 8 * MIB, 128, name="activations, gathered"),
+        Request("reducescatter", ("tensor",), 64 * MIB, 128, name="activations, scattered"),
+        Request("allreduce", ("tensor",), MIB, 3, name="loss"),
+        Request("alltonext", ("pipeline",), 8 * MIB, 64, name="to the next stage"),
+        Request("allreduce", ("data",), 512 * MIB, 1, "backward", "gradients"),
+        Request("alltoall", ("data",), 16 * MIB, 16, name="tokens"),
+        Request("broadcast", ("data", "pipeline"), MIB, 1, name="settings"),
+    ),
+    {"backward": 0.05},
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """All sizes of the axes on one system."""
+
+    system: str
+    num_devices: int
+    num_axes_sizes: int
+    num_placements: int
+    """Of all sizes together."""
+    median_seconds: float
+    most_seconds: float
+    """Of one job: all placements of one choice of sizes."""
+    limit_seconds: float
+
+
+def sizes(num_devices: int) -> Iterator[Axes]:
+    """Data, tensor and pipeline axes whose product is that; powers of two."""
+    power = num_devices.bit_length() - 1
+    for tensor in range(power + 1):
+        for pipeline in range(power - tensor + 1):
+            numbers = (power - tensor - pipeline, tensor, pipeline)
+            yield tuple(
+                Axis(name, 1 << exponent)
+                for name, exponent in zip(("data", "tensor", "pipeline"), numbers, strict=True)
+            )
+
+
+def measure(system: System, num_devices: int, limit: float, repeat: int) -> Row:
+    """The time of each choice of sizes, the median of some runs."""
+    every, placements = [], 0
+    for axes in sizes(num_devices):
+        times = []
+        for _ in range(repeat):
+            begin = time.perf_counter()
+            # A system that remembers nothing of earlier runs.
+            answer: Answer = place(replace(system), axes, TRAFFIC)
+            times.append(time.perf_counter() - begin)
+        assert answer.ranking is not None
+        placements += answer.ranking.num_placements
+        every.append(statistics.median(times))
+    return Row(system.name, num_devices, len(every), placements, statistics.median(every), max(every), limit)
+
+
+def main() -> None:
+    """Measure, print, and write JSON where asked."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--json", metavar="FILE")
+    arguments = parser.parse_args()
+    print(describe_machine())
+    found = [measure(SMALL, 32, 0.1, arguments.repeat), measure(LARGE, 65536, 2.0, arguments.repeat)]
+    for row in found:
+        verdict = "ok" if row.most_seconds <= row.limit_seconds else "too slow"
+        print(
+            f"  {row.num_devices:6} devices, {row.num_axes_sizes} sizes of axes, {row.num_placements} placements:"
+            f" median {row.median_seconds:.4f} s, most {row.most_seconds:.4f} s (limit {row.limit_seconds} s: {verdict})"
+        )
+    if arguments.json:
+        document = {"machine": describe_machine(), "rows": [asdict(row) for row in found]}
+        Path(arguments.json).write_text(json.dumps(document, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
