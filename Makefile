@@ -118,5 +118,5 @@ $(TOOLS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 
 # Without build isolation the build folder is kept between installs, so only changed C++ files are compiled.
 $(STAMP): $(TOOLS_STAMP) CMakeLists.txt $(CORE)
-	$(PIP) --no-build-isolation --editable '.[test,torch]'
+	$(PIP) --no-build-isolation --editable '.[test,torch,jax]'
 	@touch $@
