@@ -20,6 +20,7 @@ from hemiola.errors import LabError
 from hemiola.lab.addresses import names
 from hemiola.lab.execute import TIMED_OUT, execute
 from hemiola.lab.lab import Lab, Starter, find, take_down
+from hemiola.lab.processes import processes_in
 from hemiola.lab.shape import Shape
 from hemiola.topology.shapes import shape_text
 from lab.labs import NEEDS_LAB, networks, new_name, processes_with
@@ -101,6 +102,20 @@ def test_the_first_failure_is_the_answer_and_ends_all(lab: Lab) -> None:
     assert [pid for pid in processes_with(lab.name) if pid != lab.pid] == []
     with pytest.raises(LabError, match=r"hosts of .* are numbered 0 to 1, and 2 is none of them"):
         execute(lab, ["true"], on_host=2, timeout=20)
+
+
+def test_who_drops_its_environment_ends_too(lab: Lab) -> None:
+    """A process in a session of its own, without a mark, whose parent has ended."""
+    script = "env -i setsid sleep 7890 & exit 3"
+    assert execute(lab, ["sh", "-c", script], on_host=0, timeout=20) == 3
+    assert processes_in(lab.networks()) == []
+
+
+def test_files_of_the_current_folder_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "selectors.py").write_text("raise SystemExit(1)")
+    monkeypatch.chdir(tmp_path)
+    with Starter(new_name(), Shape("wan-2x1", shape_text("wan-2x1"))) as lab:
+        assert lab.system.num_ranks == 2
 
 
 def test_a_collective_runs_in_it(lab: Lab) -> None:

@@ -50,6 +50,17 @@ def test_addresses_and_devices_are_different(name: str) -> None:
         assert all(len(name) <= 15 for name in (*commands.taps_of(cable), commands.port_of(cable)))
 
 
+def test_devices_have_short_names_however_deep_the_racks_are() -> None:
+    levels = ", ".join(f"{{name: r{depth}, count: 2, link: {{bandwidth: 1GB/s}}}}" for depth in range(6))
+    hosts = (
+        "{name: host, count: 1, link: {bandwidth: 1GB/s}}, {name: rank, count: 1, link: {bandwidth: 1GB/s}}"
+    )
+    wiring = wire(read_system(f"levels: [{levels}, {hosts}]", "deep"))
+    names = [*wiring.switches, *(commands.lower_end_of(uplink.cable) for uplink in wiring.uplinks)]
+    assert len(set(names)) == len(names)
+    assert max(map(len, [*names, *(commands.port_of(cable) for cable in wiring.cables)])) <= 15
+
+
 def test_a_delay_is_shared_by_the_links_of_both_hosts() -> None:
     system = Shape("4x4", shape_text("4x4"), 2e-3).system()
     assert {nic.cable.delay_seconds for nic in wire(system).nics} == {1e-3}
@@ -107,6 +118,11 @@ def test_a_delay_is_shared_by_the_links_of_both_hosts() -> None:
             "levels: [{name: host, count: 2, link: {bandwidth: 1GB/s, num: 2}, fabric: rails}, "
             "{name: rank, count: 4, link: {bandwidth: 1GB/s}}]\nexceptions: [{host: 1, link: {num: 1}}]",
             "different numbers of network interfaces",
+        ),
+        (
+            "levels: [{name: host, count: 2, link: {bandwidth: 1GB/s}}, {name: rank, count: 1, link: {bandwidth: 1GB/s}}]\n"
+            f"host_names: [a, {'b' * 64}]",
+            "up to 63 letters",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 import socket
@@ -13,7 +14,7 @@ from types import FrameType
 
 from hemiola.errors import LabError
 from hemiola.lab.lab import Lab
-from hemiola.lab.processes import GRACE_SECONDS, end_processes
+from hemiola.lab.processes import GRACE_SECONDS, belongs_to, end_processes
 
 POLL_SECONDS = 0.02
 TIMED_OUT = 124
@@ -93,7 +94,7 @@ def _end(processes: Sequence[Process], networks: set[int], mark: str) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-    end_processes(networks, mark)
+    end_processes(networks, lambda pid: belongs_to(pid, mark, os.getpid()))
 
 
 def _is_open(keeper: socket.socket) -> bool:

@@ -4,7 +4,8 @@ Namespaces have no names, so nothing of a lab survives its keeper; the keeper it
 socket with the lab's name. Requests and answers are lines of JSON:
 
 - ``{"ask": "describe"}``: what the lab is and which descriptors hold its hosts;
-- ``{"ask": "watch", "mark": M}``: when this connection ends, so do all processes in the lab with that mark;
+- ``{"ask": "watch", "mark": M, "pid": P}``: when this connection ends, so do all processes in the lab with that mark,
+  and all that do not descend from somebody who still watches;
 - ``{"ask": "down"}``: answered when no process is left inside.
 
 It is started with a line of JSON on stdin and answers with one on stdout. It goes down with whoever started it
@@ -28,7 +29,7 @@ from hemiola.errors import HemiolaError, LabError
 from hemiola.lab import commands
 from hemiola.lab.addresses import is_own, lab_address
 from hemiola.lab.namespaces import Namespace, inode, kept_apart, make_namespace, make_tap, run_batch
-from hemiola.lab.processes import end_processes
+from hemiola.lab.processes import descends_from, end_processes, has_mark
 from hemiola.lab.shape import Shape
 from hemiola.lab.wiring import wire
 
@@ -45,12 +46,13 @@ class Keeper:
         with ExitStack() as stack:
             self._listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             _bind(self._listener, name)
-            stack.callback(self._end_processes, None)
+            stack.callback(self._end_processes)
             self._namespaces: list[Namespace] = []
             self._build(stack)
             self._listener.listen()
             self._stack = stack.pop_all()
-        self._watched: dict[socket.socket, str] = {}
+        self._watched: dict[socket.socket, tuple[str, int]] = {}
+        """The mark and the process of everybody who has started something."""
 
     def _build(self, stack: ExitStack) -> None:
         taps: list[tuple[int, int, float]] = []
@@ -104,16 +106,17 @@ class Keeper:
             selector.unregister(peer)
             peer.close()
             if peer in self._watched:
-                self._end_processes(self._watched.pop(peer))
+                mark, _ = self._watched.pop(peer)
+                self._end_orphans(mark)
             return True
         answer: dict[str, Any] = {}
         match request.get("ask"):
             case "describe":
                 answer = self._description()
             case "watch":
-                self._watched[peer] = str(request["mark"])
+                self._watched[peer] = str(request["mark"]), int(request["pid"])
             case "down":
-                self._end_processes(None)
+                self._end_processes()
                 _say(peer, answer)
                 return False
         _say(peer, answer)
@@ -127,8 +130,16 @@ class Keeper:
             "hosts": [[namespace.net, namespace.uts] for namespace in self._namespaces],
         }
 
-    def _end_processes(self, mark: str | None) -> None:
-        end_processes({inode(namespace.net) for namespace in self._namespaces}, mark)
+    def _end_processes(self) -> None:
+        end_processes(self._networks())
+
+    def _end_orphans(self, mark: str) -> None:
+        """End what has a mark, and what nobody has started who still lives: it may have lost its mark."""
+        living = {pid for _, pid in self._watched.values()}
+        end_processes(self._networks(), lambda pid: has_mark(pid, mark) or not descends_from(pid, living))
+
+    def _networks(self) -> set[int]:
+        return {inode(namespace.net) for namespace in self._namespaces}
 
     def close(self) -> None:
         """End all that runs inside; the namespaces go with this process."""

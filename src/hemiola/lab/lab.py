@@ -15,13 +15,14 @@ from typing import IO, Any
 from hemiola.errors import LabError
 from hemiola.lab.addresses import is_own, lab_address, names
 from hemiola.lab.namespaces import find_tool, obstacle
-from hemiola.lab.processes import MARK
+from hemiola.lab.processes import MARK, adopt_orphans, end_with_parent
 from hemiola.lab.shape import Shape
 from hemiola.lab.wiring import Wiring, wire
 from hemiola.topology.system import System
 
 MASTER_PORT, HEMIOLA_PORT = 29500, 29501
-START_SECONDS = 60.0
+SAFE_MODULE = ("-P", "-m")
+"""For Python: a module of an installed package, and never a file of that name in the current folder."""
 ANSWER_SECONDS = 30.0
 
 
@@ -74,7 +75,7 @@ class Lab:
 
     def mpi_environment(self, hostfile: str) -> dict[str, str]:
         """What mpirun needs on the first host, so that it starts its ranks on all of them."""
-        agent = f"{sys.executable} -m hemiola.lab.remote_shell"
+        agent = " ".join((sys.executable, *SAFE_MODULE, "hemiola.lab.remote_shell"))
         interfaces = ",".join(nic.interface for nic in self.wiring.nics_of(0))
         where = {nic.address: self.hosts[nic.host] for nic in self.wiring.nics}
         return {
@@ -101,7 +102,7 @@ class Lab:
         """Start a process on a host; it ends with the thread that started it."""
         variables = {**os.environ, **environment, "HEMIOLA_LAB": self.name, MARK: mark}
         return subprocess.Popen(
-            [*self.inside(host), *command], env=variables, preexec_fn=_end_with_parent, **options
+            [*self.inside(host), *command], env=variables, preexec_fn=end_with_parent, **options
         )
 
     def networks(self) -> set[int]:
@@ -113,9 +114,13 @@ class Lab:
         return found
 
     def watch(self, mark: str) -> socket.socket:
-        """A connection to the keeper: at its end, all processes with the mark end too."""
+        """A connection to the keeper: at its end, all processes with the mark and all that this one started end too.
+
+        Orphans of this process become its own children from now on, so that it finds them.
+        """
+        adopt_orphans()
         connection = _connect(self.name)
-        _ask(connection, {"ask": "watch", "mark": mark})
+        _ask(connection, {"ask": "watch", "mark": mark, "pid": os.getpid()})
         return connection
 
 
@@ -137,7 +142,7 @@ class Starter:
             raise LabError(problem)
         self.name = name
         self._keeper: subprocess.Popen[str] = subprocess.Popen(
-            [sys.executable, "-m", "hemiola.lab.keeper", name],  # the name is for who lists processes
+            [sys.executable, *SAFE_MODULE, "hemiola.lab.keeper", name],  # the name is for who lists processes
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # whoever reads ours would wait for the lab's end
@@ -250,11 +255,3 @@ def _ask(connection: socket.socket, request: Mapping[str, Any]) -> dict[str, Any
 def _line(pipe: IO[str] | None) -> str:
     assert pipe is not None
     return pipe.readline()
-
-
-def _end_with_parent() -> None:
-    """In the child: be killed when the parent dies without having said so."""
-    import ctypes
-    import signal
-
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)

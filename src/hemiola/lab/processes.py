@@ -1,32 +1,34 @@
-"""Processes: who runs inside of namespaces, and their end."""
+"""Processes: who runs inside of namespaces, whose descendants they are, and their end."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 MARK = "HEMIOLA_LAB_MARK"
-"""The variable by which processes that were started together are known, with all their children."""
+"""The variable by which processes that were started together are known, with their children that keep it."""
 GRACE_SECONDS = 1.0
 END_SECONDS = 10.0
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
-def processes_in(networks: Collection[int], mark: str | None = None) -> list[int]:
-    """Processes in namespaces, by the inode of their network; with a mark, only those that carry it."""
-    return [
-        pid for pid in _all_pids() if _network_of(pid) in networks and (mark is None or _has_mark(pid, mark))
-    ]
+def processes_in(networks: Collection[int]) -> list[int]:
+    """Processes in namespaces, by the inode of their network."""
+    return [pid for pid in _all_pids() if _network_of(pid) in networks]
 
 
-def end_processes(networks: Collection[int], mark: str | None = None) -> None:
-    """End them, politely first, and return when they are gone."""
+def end_processes(networks: Collection[int], which: Callable[[int], bool] = lambda pid: True) -> None:
+    """End those of the processes in namespaces that are meant, politely first, and return when they are gone."""
     begin = time.monotonic()
     asked: set[int] = set()
-    while left := processes_in(networks, mark):
+    while left := [pid for pid in processes_in(networks) if which(pid)]:
         elapsed = time.monotonic() - begin
         if elapsed > END_SECONDS:  # only a process that the kernel holds on to
             return
@@ -41,6 +43,39 @@ def end_processes(networks: Collection[int], mark: str | None = None) -> None:
         time.sleep(0.01)
 
 
+def belongs_to(pid: int, mark: str, ancestor: int) -> bool:
+    """Whether a process carries a mark, or descends from another one."""
+    return has_mark(pid, mark) or descends_from(pid, {ancestor})
+
+
+def has_mark(pid: int, mark: str) -> bool:
+    """Whether a process was started with a mark."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return f"{MARK}={mark}".encode() in variables
+
+
+def descends_from(pid: int, ancestors: Collection[int]) -> bool:
+    """Whether one of some processes has started a process, or one that has started it."""
+    while pid > 1:
+        pid = _parent_of(pid)
+        if pid in ancestors:
+            return True
+    return False
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parents end."""
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """In a child: be killed when the parent dies without having said so."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def _all_pids() -> Iterator[int]:
     return (int(entry) for entry in os.listdir("/proc") if entry.isdecimal() and int(entry) != os.getpid())
 
@@ -52,9 +87,10 @@ def _network_of(pid: int) -> int | None:
         return None
 
 
-def _has_mark(pid: int, mark: str) -> bool:
+def _parent_of(pid: int) -> int:
+    """The parent of a process, 0 where it has ended."""
     try:
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return f"{MARK}={mark}".encode() in variables
+        # After the name, which may hold anything: the state, then the parent.
+        return int(Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0

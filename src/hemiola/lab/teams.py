@@ -12,7 +12,7 @@ from typing import Any
 
 from hemiola.integrations.bench.start import ONE_THREAD, Processes, Spawned, mpirun
 from hemiola.integrations.bench.team import Team
-from hemiola.lab.lab import Lab
+from hemiola.lab.lab import SAFE_MODULE, Lab
 
 Spawn = Callable[[dict[str, Any]], Sequence[subprocess.Popen[bytes]]]
 
@@ -44,7 +44,7 @@ def team_in(
 def _ranks(
     lab: Lab, name: str, num_ranks: int, folder: str, timeout: float, more: Mapping[str, str], mark: str
 ) -> Spawn:
-    command = [sys.executable, "-m", "hemiola.lab.contest", name, folder, str(timeout)]
+    command = [sys.executable, *SAFE_MODULE, "hemiola.lab.contest", name, folder, str(timeout)]
     # Teams do not know of each other: each has a secret and a port of its own, below those that the kernel hands out.
     own = {
         "HEMIOLA_JOB_SECRET": secrets.token_hex(32),

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from hemiola.errors import TopologyError
+from hemiola.lab.limits import check_buildable
 from hemiola.topology.system import Link, Path, System
 
-MAX_HOSTS = 200
-MAX_NICS = 16
-MAX_SWITCHES = 200
-MAX_DELAY_SECONDS = 1.0
 NETWORK = "10.77"
 """Addresses are NETWORK.k.h for the k-th interface of host h - 1; every lab has them to itself."""
 PREFIX_LENGTH = 24
@@ -71,21 +66,22 @@ class Wiring:
 
 def wire(system: System) -> Wiring:
     """The wiring of a system; TopologyError says what the lab cannot build."""
-    _check(system)
+    check_buildable(system)
     depth = system.host_depth
     rails = system.levels[depth - 1].fabric.kind == "rails"
-    switches: list[str] = [] if rails else [_switch(())]
-    uplinks: list[Uplink] = []
-    for level in range(1, depth):
-        for path in system.units(level):
-            switches.append(_switch(path))
-            upper = _switch(path[:-1])
-            uplinks.append(Uplink(_switch(path), _cable(_switch(path), system.link_of(path), upper)))
+    racks = [path for level in range(1, depth) for path in system.units(level)]
+    # By their number and not by their path: a name of a device has at most 15 characters.
+    name_of: dict[Path, str] = {(): "sw", **{path: f"sw{number}" for number, path in enumerate(racks, 1)}}
+    switches = [] if rails else list(name_of.values())
+    uplinks = [
+        Uplink(name_of[path], _cable(name_of[path], system.link_of(path), name_of[path[:-1]]))
+        for path in racks
+    ]
     nics = []
     for number, path in enumerate(system.hosts):
         link = system.link_of(path)
         for k in range(link.num):
-            switch = f"rail{k}" if rails else _switch(path[:-1])
+            switch = f"rail{k}" if rails else name_of[path[:-1]]
             if rails and switch not in switches:
                 switches.append(switch)
             cable = _cable(f"h{number}-{k}", link, switch)
@@ -94,52 +90,5 @@ def wire(system: System) -> Wiring:
     return Wiring(names, tuple(nics), tuple(switches), tuple(uplinks))
 
 
-def _switch(path: Path) -> str:
-    return "-".join(("sw", *map(str, path)))
-
-
 def _cable(name: str, link: Link, switch: str) -> Cable:
     return Cable(name, link.bandwidth_out, link.bandwidth_in, link.latency, switch)
-
-
-def _check(system: System) -> None:
-    """Say in one sentence what the lab cannot build."""
-    depth = system.host_depth
-    problem = None
-    if depth == 0:
-        problem = "it is one host, and the lab is made of several: name the level of its hosts host"
-    elif not 2 <= system.num_hosts <= MAX_HOSTS:
-        problem = f"it has {system.num_hosts} hosts, and the lab takes 2 to {MAX_HOSTS}"
-    for level in system.levels[:depth]:
-        if problem is not None:
-            break
-        if level.fabric.kind == "mesh" or level.link is None:
-            problem = f"its {level.name}s are joined by a mesh, and the lab builds switches and rails"
-        elif not math.isinf(level.fabric.bandwidth):
-            problem = f"the switch of its {level.name}s has a bandwidth of its own, and the lab's switches have none"
-        elif level.fabric.kind == "rails" and depth > 1:
-            problem = "it has rails inside of racks, and the lab builds rails between hosts only"
-        elif level is not system.levels[depth - 1] and level.link.num > 1:
-            problem = (
-                f"its {level.name}s have several uplinks, and the lab gives them one; multiply its bandwidth"
-            )
-        elif level.link.num > 1 and level.fabric.kind == "switch":
-            problem = f"its {level.name}s have several links into one switch, and the lab builds rails: fabric: rails"
-    links = (
-        [system.link_of(path) for level in range(1, depth + 1) for path in system.units(level)]
-        if problem is None
-        else []
-    )
-    if any(link.num > MAX_NICS for link in links):
-        problem = f"a host has at most {MAX_NICS} network interfaces in the lab"
-    elif any(link.latency > MAX_DELAY_SECONDS for link in links):
-        problem = f"a link delays by at most {MAX_DELAY_SECONDS:g} s in the lab"
-    elif sum(1 for level in range(1, depth) for _ in system.units(level)) > MAX_SWITCHES:
-        problem = f"it has more than {MAX_SWITCHES} switches"
-    elif (
-        len({link.num for path in system.hosts for link in [system.link_of(path)]} if problem is None else ())
-        > 1
-    ):
-        problem = "its hosts have different numbers of network interfaces"
-    if problem is not None:
-        raise TopologyError(f"the lab cannot build {system.name}: {problem}")

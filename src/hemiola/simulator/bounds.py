@@ -33,7 +33,7 @@ from hemiola.simulator.mesh_hops import bytes_times_hops, edge_capacity
 from hemiola.simulator.throughput import allgather_rate, graph_of, reducescatter_rate
 from hemiola.simulator.units_of_ranks import Distances, UnitsOfRanks, check_connected, levels_of_units
 from hemiola.topology.system import Protocol, System
-from hemiola.units import format_bandwidth, format_bytes, format_seconds
+from hemiola.units import LARGEST, format_bandwidth, format_bytes, format_seconds
 
 Term = Literal["nothing", "bandwidth", "latency", "additions"]
 
@@ -123,7 +123,7 @@ class _Question:
             yield Bound(
                 amount / rate,
                 "additions",
-                f"{format_bytes(amount)} of sums have to be added, {format_bandwidth(rate)} by all devices together",
+                f"{_bytes(amount)} of sums have to be added, {format_bandwidth(rate)} by all devices together",
             )
 
     def flow(self) -> Iterator[Bound]:
@@ -250,9 +250,7 @@ class _Question:
         if seconds == 0 or math.isinf(capacity):
             return NOTHING
         usable = format_bandwidth(capacity * self.protocol.efficiency)
-        return Bound(
-            float(seconds), "bandwidth", f"{where} carry {format_bytes(round(num_bytes))} at {usable}"
-        )
+        return Bound(float(seconds), "bandwidth", f"{where} carry {_bytes(num_bytes)} at {usable}")
 
 
 def _family(units: UnitsOfRanks, outside: UnitsOfRanks, parent: int, inside: Numbers) -> Parts:
@@ -260,6 +258,11 @@ def _family(units: UnitsOfRanks, outside: UnitsOfRanks, parent: int, inside: Num
     part_of_unit = np.full(len(units.paths), len(inside))
     part_of_unit[inside] = np.arange(len(inside))
     return Parts.of(part_of_unit[units.unit_of_rank])
+
+
+def _bytes(amount: float) -> str:
+    """An amount for people, however large."""
+    return format_bytes(round(amount)) if amount <= LARGEST else "more than 8EiB"
 
 
 def _dependent_pairs(c: Collective) -> tuple[Numbers, Numbers] | None:

@@ -116,6 +116,7 @@ def mpirun(num_ranks: int, folder: str) -> list[str]:
         "-np",
         str(num_ranks),
         sys.executable,
+        "-P",
         "-m",
         MPI_MODULE,
         folder,
