@@ -75,11 +75,14 @@ class StepClock:
             times.append(self.trees(step, num_bytes))
         return min(times, key=lambda one: one.seconds)
 
-    def ring(self, step: GroupedStep, num_bytes: float) -> StepTime:
-        """A ring, or for reduce and broadcast a chain."""
+    def ring(self, step: GroupedStep, num_bytes: float, *, every_link: bool = False) -> StepTime:
+        """A ring, or for reduce and broadcast a chain.
+
+        With ``every_link`` it is cut into as many rings as a unit has links, each leaving by another one.
+        """
         members = self._members(step)
         hops = (members - 1) * (2 if step.kind == "allreduce" else 1)
-        return self._time(step, num_bytes, float(traffic(step.kind, members)), hops)
+        return self._time(step, num_bytes, float(traffic(step.kind, members)), hops, every_link)
 
     def trees(self, step: GroupedStep, num_bytes: float) -> StepTime:
         """Two complementary trees, each for half of the data."""
@@ -92,16 +95,18 @@ class StepClock:
     def _members(self, step: GroupedStep) -> int:
         return prod(self._counts[step.first : step.end])
 
-    def _time(self, step: GroupedStep, num_bytes: float, inputs_moved: float, hops: int) -> StepTime:
+    def _time(
+        self, step: GroupedStep, num_bytes: float, inputs_moved: float, hops: int, every_link: bool = False
+    ) -> StepTime:
         moved = inputs_moved * num_bytes
-        loads = [self._on_level(step, level, moved) for level in range(len(self._counts))]
+        loads = [self._on_level(step, level, moved, every_link) for level in range(len(self._counts))]
         added = num_bytes * (1 - 1 / self._members(step)) if step.kind in SUMS else 0.0
         return StepTime(
             np.array([*loads, added / self.system.compute.add_bandwidth]),
             hops * (self._hop_latency(step) + self._protocol.step_seconds),
         )
 
-    def _on_level(self, step: GroupedStep, level: int, moved: float) -> float:
+    def _on_level(self, step: GroupedStep, level: int, moved: float, every_link: bool) -> float:
         """How long the links of a unit of ``level`` are busy; units that no group leaves carry nothing."""
         if level < step.first or not moved:
             return 0.0
@@ -112,7 +117,10 @@ class StepClock:
         if link is None:
             bandwidth, num = self._mesh_bandwidth(level), 1
         else:
-            bandwidth, num = min(link.bandwidth_in, link.bandwidth_out), min(link.num, ways)
+            bandwidth, num = (
+                min(link.bandwidth_in, link.bandwidth_out),
+                link.num if every_link else min(link.num, ways),
+            )
         passing = moved * groups / self._protocol.efficiency
         through_fabric = passing * self._counts[level] / fabric.bandwidth
         return max(passing / (bandwidth * num), through_fabric)

@@ -105,13 +105,13 @@ def _lower_group(
         case Step.ALLGATHER:
             exchange.all_gather(p, members, _blocks(step.before), gathers)
         case Step.REDUCE:
-            for index, count in runs_of(first):
+            for row in first:  # one by one, so that they follow each other down the chain
                 for child, parent in tree(members).edges:
-                    p.chunk(parent, keep, index, count).reduce(p.chunk(child, keep, index, count))
+                    p.chunk(parent, keep, row).reduce(p.chunk(child, keep, row))
         case Step.BROADCAST:
-            for index, count in runs_of(first):
+            for row in first:
                 for child, parent in reversed(tree(members).edges):
-                    p.chunk(parent, keep, index, count).copy(child, keep, index)
+                    p.chunk(parent, keep, row).copy(child, keep, row)
 
 
 def _blocks(rows: Sequence[Rows]) -> list[Block]:
