@@ -132,7 +132,7 @@ class Question:
             chosen = sorted((self._replayed(one) for one in chosen), key=lambda one: one.seconds)
             baselines = self._library()
         else:
-            baselines = self._closed_forms()
+            baselines = list(self._closed_forms())
         collective = Collective(self.request.value, self.num_devices)
         return Ranking(
             self.share,
