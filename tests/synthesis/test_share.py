@@ -11,7 +11,7 @@ from hemiola.synthesis.program import parse_program
 from hemiola.synthesis.search import cheapest, paths_up_to
 from hemiola.synthesis.share import Matrix, device_groups, factors_of, shared_system
 from hemiola.synthesis.table import table_of
-from hemiola.topology.system import Level, Link, System
+from hemiola.topology.system import Edge, Fabric, Level, Link, System
 
 NIC, INSIDE = 8e9, 270e9
 PROGRAMS = {
@@ -100,3 +100,18 @@ def test_links_are_shared_by_the_groups_inside_a_unit() -> None:
 def test_a_matrix_of_another_machine_is_refused() -> None:
     with pytest.raises(ReductionError, match="columns"):
         shared_system(two_levels(4, 8), ((2, 4), (2, 4)), [0])
+
+
+def ring_of_four() -> System:
+    edges = tuple(Edge(unit, (unit + 1) % 4, INSIDE) for unit in range(4))
+    return System(
+        "ring", (Level("host", 2, Link(NIC, NIC)), Level("gpu", 4, None, Fabric("mesh", edges=edges)))
+    )
+
+
+def test_neighbours_in_a_mesh_keep_their_own_links_and_others_a_part_of_all() -> None:
+    near = shared_system(ring_of_four(), ((2, 1), (1, 2), (1, 2)), [2])
+    assert [(edge.first, edge.second) for edge in near.levels[1].fabric.edges] == [(0, 1)]
+    far = shared_system(ring_of_four(), ((2, 1), (1, 2), (1, 2)), [1])
+    assert far.levels[1].link == Link(INSIDE, INSIDE)
+    assert not far.levels[1].fabric.edges

@@ -127,7 +127,7 @@ class Question:
 
     def rank(self, top: int = 5, *, replay: bool = True) -> Ranking:
         """The ``top`` best programs; ``replay`` compiles and replays them where the group is small enough."""
-        chosen = self._candidates(top)[:top]
+        chosen = self.candidates(top)[:top]
         if replay and self.num_devices <= MOST_REPLAYED:
             chosen = sorted((self._replayed(one) for one in chosen), key=lambda one: one.seconds)
             baselines = self._library()
@@ -142,7 +142,8 @@ class Question:
             lower_bound(collective, self.input_bytes, self.share),
         )
 
-    def _candidates(self, top: int) -> list[Ranked]:
+    def candidates(self, top: int) -> list[Ranked]:
+        """Programs by their pipelined time, more than ``top``, by closed forms alone."""
         table = table_of(len(self.factors), self.request)
         costs = edge_costs(table, self.share, self.num_bytes)
         seconds = costs.seconds

@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 
 from hemiola.errors import ReductionError, TopologyError
-from hemiola.topology.system import Compute, Fabric, Level, Link, System
+from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, System
 
 Matrix = tuple[tuple[int, ...], ...]
 """Rows are axes, columns are levels."""
@@ -58,14 +58,11 @@ def shared_system(system: System, matrix: Matrix, rows: Sequence[int]) -> System
         around = inside * (level.count // factor)
         digits = sorted({system.devices[device][number] for device in first})
         link = _slowest(system, number)
-        levels.append(
-            Level(
-                level.name,
-                factor,
-                None if link is None else _part_of_link(link, inside),
-                _part_of_fabric(level.fabric, around, digits),
-            )
-        )
+        if link is None:
+            levels.append(_part_of_mesh(level, digits, inside))
+        else:
+            fabric = replace(level.fabric, bandwidth=level.fabric.bandwidth / around)
+            levels.append(Level(level.name, factor, _part_of_link(link, inside), fabric))
     sharing = prod(level.count for level in system.levels[system.host_depth :]) // prod(
         factors[system.host_depth :]
     )
@@ -112,12 +109,36 @@ def _part_of_link(link: Link, sharing: int) -> Link:
     return replace(link.scaled(scale), num=num, behind=())
 
 
-def _part_of_fabric(fabric: Fabric, sharing: int, digits: Sequence[int]) -> Fabric:
-    """Direct links between two units of a mesh belong to the groups that have both."""
+def _part_of_mesh(level: Level, digits: Sequence[int], sharing: int) -> Level:
+    """The direct links between a group's own units, where they join all of them; otherwise a switch of the same strength.
+
+    Units that are not neighbours reach each other through those of other groups: of n units m are the group's, a hop takes
+    about n / m links, and everybody has m / n of what a unit can send.
+    """
     place = {digit: number for number, digit in enumerate(digits)}
     edges = tuple(
-        replace(edge, first=place[edge.first], second=place[edge.second])
-        for edge in fabric.edges
+        Edge(place[edge.first], place[edge.second], edge.bandwidth / sharing, edge.latency)
+        for edge in level.fabric.edges
         if edge.first in place and edge.second in place
     )
-    return replace(fabric, bandwidth=fabric.bandwidth / sharing, edges=edges)
+    if len(digits) == 1 or _joins_all(edges, len(digits)):
+        return Level(level.name, len(digits), None, replace(level.fabric, edges=edges))
+    each = [
+        sum(edge.bandwidth for edge in level.fabric.edges if unit in (edge.first, edge.second))
+        for unit in range(level.count)
+    ]
+    bandwidth = min(each) * len(digits) / level.count / sharing
+    latency = max(edge.latency for edge in level.fabric.edges)
+    return Level(level.name, len(digits), Link(bandwidth, bandwidth, latency), Fabric())
+
+
+def _joins_all(edges: Sequence[Edge], num_units: int) -> bool:
+    reached, left = {0}, [0]
+    while left:
+        unit = left.pop()
+        for edge in edges:
+            for one, other in ((edge.first, edge.second), (edge.second, edge.first)):
+                if one == unit and other not in reached:
+                    reached.add(other)
+                    left.append(other)
+    return len(reached) == num_units
