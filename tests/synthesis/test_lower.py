@@ -39,7 +39,7 @@ def test_a_sample_of_three_factors(factors: tuple[int, ...]) -> None:
         compile_reduction(program, factors)
 
 
-@pytest.mark.parametrize("exchange", ["ring", "allpairs", "halving"])
+@pytest.mark.parametrize("exchange", ["ring", "allpairs", "halving", "trees"])
 @pytest.mark.parametrize("tree", ["chain", "tree"])
 def test_every_choice_of_algorithms_is_proven(exchange: str, tree: str) -> None:
     for program in programs_up_to(table_of(2), 3):

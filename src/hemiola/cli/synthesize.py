@@ -94,6 +94,7 @@ def _fields(
         "num_groups": len(groups),
         "keeps_default": ranking.keeps_default,
         "verdict": _verdict(ranking),
+        "distance": ranking.distance,
         "baselines": [{"name": one.name, "seconds": one.seconds} for one in ranking.baselines],
         "programs": [_program_fields(one, ranking, groups if listed else None) for one in ranking.programs],
     }
@@ -160,6 +161,7 @@ def _print(
     print_table(table)
     click.echo()
     print_wrapped("", _verdict(ranking))
+    print_wrapped("", ranking.distance)
     how = "replayed" if ranking.programs[0].replayed is not None else "by closed form"
     print_wrapped(
         "",

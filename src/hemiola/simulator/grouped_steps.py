@@ -24,6 +24,8 @@ Seconds = npt.NDArray[np.float64]
 
 TREES = ("allreduce", "reduce", "broadcast")
 """Steps that can run on two complementary trees as well."""
+TREES_PER_UNIT = 1.5
+"""A unit with several members has more than one edge of a tree to the outside; replays show up to this much more."""
 SUMS = ("allreduce", "reducescatter", "reduce")
 
 
@@ -88,9 +90,12 @@ class StepClock:
         """Two complementary trees, each for half of the data."""
         up_and_down = 2 if step.kind == "allreduce" else 1
         members = self._members(step)
-        return self._time(
+        time = self._time(
             step, num_bytes, float(up_and_down if members > 1 else 0), up_and_down * ceil(log2(members))
         )
+        counts = self._counts
+        several = [prod(counts[max(level + 1, step.first) : step.end]) > 1 for level in range(len(counts))]
+        return StepTime(time.loads * np.where([*several, False], TREES_PER_UNIT, 1.0), time.latency)
 
     def _members(self, step: GroupedStep) -> int:
         return prod(self._counts[step.first : step.end])

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 
-from hemiola.algorithms.exchanges import EXCHANGES, Exchange
+from hemiola.algorithms.exchanges import EXCHANGES, RING, Exchange
 from hemiola.algorithms.places import Block, GatherPlace, Run, SumPlace
 from hemiola.algorithms.start import find_protocol
-from hemiola.algorithms.trees import Tree, chain, in_order_tree
+from hemiola.algorithms.trees import Tree, chain, complementary_trees, in_order_tree
 from hemiola.collectives import AllGather, AllReduce, Broadcast, Collective, Reduce, ReduceScatter
 from hemiola.compiler.compile import Compiled, compile_program
 from hemiola.errors import ReductionError
@@ -30,6 +30,8 @@ TREES: Mapping[str, Callable[[Sequence[int]], Tree]] = {
     ),
 }
 """By the name that options use; the first member is the root."""
+TWO_TREES = "trees"
+"""Instead of an exchange: all-reduces on two complementary trees, each for half of the chunks, all others on rings."""
 
 
 def lower(
@@ -43,9 +45,9 @@ def lower(
     protocol: str = "Simple",
 ) -> Program:
     """The chunk program of one reduction group; rank r is device r of the group."""
-    if exchange not in EXCHANGES or tree not in TREES:
+    if exchange not in (*EXCHANGES, TWO_TREES) or tree not in TREES:
         raise ReductionError(
-            f"a step runs on an exchange of {', '.join(EXCHANGES)} and a tree of {', '.join(TREES)}, not on"
+            f"a step runs on an exchange of {', '.join(EXCHANGES)}, {TWO_TREES} and a tree of {', '.join(TREES)}, not on"
             f" {exchange!r} and {tree!r}"
         )
     collective, keep = _collective(request, prod(factors))
@@ -54,7 +56,10 @@ def lower(
     )
     for steps in group_steps(program, factors, request):
         for step in steps:
-            _lower_group(p, step, keep, EXCHANGES[exchange], TREES[tree])
+            if exchange == TWO_TREES and step.instruction.collective is Step.ALLREDUCE:
+                _on_two_trees(p, step, keep)
+            else:
+                _lower_group(p, step, keep, EXCHANGES.get(exchange, RING), TREES[tree])
     return p
 
 
@@ -112,6 +117,17 @@ def _lower_group(
             for row in first:
                 for child, parent in reversed(tree(members).edges):
                     p.chunk(parent, keep, row).copy(child, keep, row)
+
+
+def _on_two_trees(p: Program, step: GroupStep, keep: str) -> None:
+    """Every other chunk goes up and down the second tree."""
+    trees = complementary_trees(step.members)
+    for number, row in enumerate(step.before[0]):
+        tree = trees[number % 2]
+        for child, parent in tree.edges:
+            p.chunk(parent, keep, row).reduce(p.chunk(child, keep, row))
+        for child, parent in reversed(tree.edges):
+            p.chunk(parent, keep, row).copy(child, keep, row)
 
 
 def _blocks(rows: Sequence[Rows]) -> list[Block]:

@@ -26,7 +26,7 @@ from hemiola.simulator.grouped_steps import GroupedStep, StepClock
 from hemiola.simulator.replay import simulate
 from hemiola.simulator.tiling import Tiling
 from hemiola.synthesis.costs import EdgeCosts, edge_costs, levels_above_one
-from hemiola.synthesis.lower import lower
+from hemiola.synthesis.lower import TWO_TREES, lower
 from hemiola.synthesis.program import ReductionProgram
 from hemiola.synthesis.search import Path, cheapest
 from hemiola.synthesis.state import Request
@@ -40,6 +40,8 @@ MOST_REPLAYED = 32
 INSTANCES = (1, 4)
 TILINGS = (Tiling(num_tiles=1), Tiling(num_tiles=8))
 """Whole chunks, or eight pieces that follow each other: messages as large as a runtime on GPUs would make them."""
+NEAR = 1.05
+"""As close to the bound as this needs no reason."""
 POOL = 4
 """Candidates for each program that is asked for, under each way to count."""
 FLAT = {"allreduce": ("allreduce_ring", "allreduce_double_binary_tree")}
@@ -66,6 +68,10 @@ class Ranked:
     step_seconds: tuple[float, ...]
     """Of each step alone, by the closed form."""
     pipelined_seconds: float
+    busiest: str
+    """The resource that the pipeline waits for: a level of the machine, or its additions."""
+    busy_seconds: float
+    latency_seconds: float
     replayed: Timed | None = None
 
     @property
@@ -90,6 +96,25 @@ class Ranking:
     def baseline(self) -> Timed:
         """The best of what there is without a program."""
         return self.baselines[0]
+
+    @property
+    def distance(self) -> str:
+        """How far the closed form of the first program is from the bound, and why where that is more than 5 %."""
+        first, bound = self.programs[0], self.bound.seconds
+        times = first.pipelined_seconds / bound
+        if times <= NEAR:
+            return f"In a pipeline the first program takes {times:.2f} times the bound."
+        filling = first.pipelined_seconds - first.busy_seconds - first.latency_seconds
+        parts = {
+            "latency, since a step passes data on from one device to the next": first.latency_seconds,
+            f"{first.busiest}, which carries more than the bound counts, since a step treats all groups alike and every"
+            " member of a group moves whole chunks": max(0.0, first.busy_seconds - bound),
+            "filling the pipeline, since a step begins with a whole piece": max(0.0, filling),
+        }
+        why = max(parts, key=lambda name: parts[name])
+        return (
+            f"In a pipeline the first program takes {times:.2f} times the bound; most of the rest is {why}."
+        )
 
     @property
     def keeps_default(self) -> bool:
@@ -150,8 +175,21 @@ class Question:
         # A little of the whole keeps paths apart that load a resource equally.
         counted = [seconds, *(load + 1e-3 * seconds for load in costs.loads.T if load.any())]
         paths = {found.path for each in counted for found in cheapest(table, np.asarray(each), POOL * top)}
-        ranked = [_ranked(table.program(path), path, costs) for path in sorted(paths)]
+        ranked = [self._ranked(table.program(path), path, costs) for path in sorted(paths)]
         return sorted(ranked, key=lambda one: (one.seconds, one.blocking_seconds, len(one.program)))
+
+    def _ranked(self, program: ReductionProgram, path: Path, costs: EdgeCosts) -> Ranked:
+        pipelined, busy = costs.pipelined(path), costs.loads[list(path)].sum(axis=0)
+        names = [f"the level of {level.name}s" for level in self.share.levels] + ["the additions of a device"]
+        return Ranked(
+            program,
+            pipelined,
+            tuple(costs.seconds[list(path)].tolist()),
+            pipelined,
+            names[int(busy.argmax())],
+            float(busy.max()),
+            float(costs.latencies[list(path)].sum()),
+        )
 
     def _replayed(self, one: Ranked) -> Ranked:
         program, factors = one.program, self.factors
@@ -170,7 +208,7 @@ class Question:
             )
             for protocol in self._protocols
             for instances in INSTANCES
-            for exchange in ("ring", "allpairs")
+            for exchange in ("ring", "allpairs", TWO_TREES)
         ]
         best = min(timed, key=lambda each: each.seconds)
         return replace(one, seconds=best.seconds, replayed=best)
@@ -224,8 +262,3 @@ class Question:
         yield Timed("flat rings, one for each link", clock.ring(step, held, every_link=True).seconds)
         if self.request in (Request.ALLREDUCE, Request.REDUCE, Request.BROADCAST):
             yield Timed("double tree", clock.trees(step, held).seconds)
-
-
-def _ranked(program: ReductionProgram, path: Path, costs: EdgeCosts) -> Ranked:
-    pipelined = costs.pipelined(path)
-    return Ranked(program, pipelined, tuple(costs.seconds[list(path)].tolist()), pipelined)

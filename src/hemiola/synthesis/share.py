@@ -48,7 +48,6 @@ def shared_system(system: System, matrix: Matrix, rows: Sequence[int]) -> System
     """
     _check(system, matrix)
     factors = factors_of(matrix, rows)
-    first = device_groups(matrix, rows)[0]
     levels = []
     for number, (level, factor) in enumerate(zip(system.levels, factors, strict=True)):
         inside = prod(
@@ -56,10 +55,9 @@ def shared_system(system: System, matrix: Matrix, rows: Sequence[int]) -> System
             for one, own in zip(system.levels[number + 1 :], factors[number + 1 :], strict=True)
         )
         around = inside * (level.count // factor)
-        digits = sorted({system.devices[device][number] for device in first})
         link = _slowest(system, number)
         if link is None:
-            levels.append(_part_of_mesh(level, digits, inside))
+            levels.append(_part_of_mesh(level, _digits(matrix, rows, number), inside))
         else:
             fabric = replace(level.fabric, bandwidth=level.fabric.bandwidth / around)
             levels.append(Level(level.name, factor, _part_of_link(link, inside), fabric))
@@ -78,6 +76,13 @@ def shared_system(system: System, matrix: Matrix, rows: Sequence[int]) -> System
         ),
         protocols=system.protocols,
     )
+
+
+def _digits(matrix: Matrix, rows: Sequence[int], level: int) -> list[int]:
+    """The units of a level that the first group has."""
+    shape = [row[level] for row in matrix]
+    first = tuple(slice(None) if axis in rows else 0 for axis in range(len(matrix)))
+    return sorted(np.atleast_1d(np.arange(prod(shape)).reshape(shape)[first]).reshape(-1).tolist())
 
 
 def _check(system: System, matrix: Matrix) -> None:
