@@ -72,10 +72,14 @@ class StepClock:
 
     def time(self, step: GroupedStep, num_bytes: float) -> StepTime:
         """The faster of a ring and two trees, for ``num_bytes`` in every member."""
+        return min(self.ways(step, num_bytes), key=lambda one: one.seconds)
+
+    def ways(self, step: GroupedStep, num_bytes: float) -> list[StepTime]:
+        """A ring, and two trees where the step can run on them; loads grow with the bytes, latencies do not."""
         times = [self.ring(step, num_bytes)]
         if step.kind in TREES:
             times.append(self.trees(step, num_bytes))
-        return min(times, key=lambda one: one.seconds)
+        return times
 
     def ring(self, step: GroupedStep, num_bytes: float, *, every_link: bool = False) -> StepTime:
         """A ring, or for reduce and broadcast a chain.

@@ -43,7 +43,8 @@ class EdgeCosts:
 
     def blocking(self, path: Sequence[int]) -> float:
         """Steps that wait for each other."""
-        return float(self.seconds[list(path)].sum())
+        chosen = list(path)
+        return float((self.loads[chosen].max(axis=1) + self.latencies[chosen]).sum())
 
     def pipelined(self, path: Sequence[int], pieces: int = PIECES) -> float:
         """Pieces that follow each other through the steps."""
@@ -66,19 +67,21 @@ def edge_costs(table: Table, system: System, num_bytes: float) -> EdgeCosts:
     levels, clock = levels_above_one(system), StepClock(system)
     assert len(levels) == table.depth
     factors = [system.levels[level].count for level in levels]
-    kinds = np.stack(
-        [table.edges[name].astype(np.int64) for name in ("grouping", "collective", "scatterings")]
-    )
-    distinct, inverse = np.unique(kinds, axis=1, return_inverse=True)
+    distinct, inverse = table.kinds
     ways = groupings(table.depth)
-    times: list[StepTime] = []
-    for grouping, collective, scatterings in distinct.T.tolist():
+    per_byte: dict[tuple[int, int], list[tuple[float, StepTime]]] = {}
+    loads, latencies = [], []
+    for grouping, collective, scatterings in distinct.tolist():
         held = num_bytes * max(_part(scattering, factors) for scattering in _bits(scatterings))
-        times.append(clock.time(_grouped(ways[grouping], STEPS[collective].value, levels), held))
-    inverse = inverse.reshape(-1)
-    return EdgeCosts(
-        np.stack([time.loads for time in times])[inverse], np.array([time.latency for time in times])[inverse]
-    )
+        known = per_byte.get((grouping, collective))
+        if known is None:
+            step = _grouped(ways[grouping], STEPS[collective].value, levels)
+            known = [(float(time.loads.max()), time) for time in clock.ways(step, 1.0)]
+            per_byte[grouping, collective] = known
+        _, time = min(known, key=lambda way: way[0] * held + way[1].latency)
+        loads.append(time.loads * held)
+        latencies.append(time.latency)
+    return EdgeCosts(np.stack(loads)[inverse], np.array(latencies)[inverse])
 
 
 def _grouped(grouping: Grouping, kind: str, levels: Sequence[int]) -> GroupedStep:

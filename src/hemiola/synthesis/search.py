@@ -105,6 +105,29 @@ def cheapest(table: Table, costs: npt.NDArray[np.float64], k: int = 1) -> list[F
     return [_follow(table, ways, number) for number in range(len(ways[0]))]
 
 
+def cheapest_of_each(table: Table, costs: npt.NDArray[np.float64]) -> list[Found]:
+    """The cheapest program for every column of ``costs``, a row for each edge: many questions in one walk."""
+    first, targets = table.first_edges().tolist(), table.edges["target"]
+    columns = np.arange(costs.shape[1])
+    least = np.zeros((table.num_states, len(columns)))
+    choice = np.zeros((table.first_goal, len(columns)), np.int32)
+    for state in range(table.first_goal - 1, -1, -1):
+        start, end = first[state], first[state + 1]
+        ways = costs[start:end] + least[targets[start:end]]
+        best = ways.argmin(axis=0)
+        least[state] = ways[best, columns]
+        choice[state] = best + start
+    return [_chosen(table, choice[:, column], float(least[0, column])) for column in columns.tolist()]
+
+
+def _chosen(table: Table, choice: npt.NDArray[np.int32], cost: float) -> Found:
+    state, path = 0, []
+    while state < table.first_goal:
+        path.append(int(choice[state]))
+        state = int(table.edges["target"][path[-1]])
+    return Found(table.program(tuple(path)), tuple(path), cost)
+
+
 def _follow(table: Table, ways: list[list[tuple[float, int, int]]], number: int) -> Found:
     cost, edge, number = ways[0][number]
     path: list[int] = []

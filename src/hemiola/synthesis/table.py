@@ -14,7 +14,7 @@ import tempfile
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -40,7 +40,7 @@ EDGE = np.dtype(
 """A step; bit s of ``scatterings`` says that a group's members hold data cut over the factors of the bits of s."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """All programs of a request, as the paths of a graph."""
 
@@ -54,6 +54,13 @@ class Table:
     """States from this one on are goals."""
     edges: npt.NDArray[np.void]
     """Rows of EDGE, by source."""
+
+    @cached_property
+    def kinds(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Different steps, a row (grouping, collective, scatterings) each, and which of them every edge is."""
+        columns = [self.edges[name].astype(np.int64) for name in ("grouping", "collective", "scatterings")]
+        distinct, inverse = np.unique(np.stack(columns), axis=1, return_inverse=True)
+        return distinct.T, inverse.reshape(-1)
 
     def instruction(self, edge: int) -> Instruction:
         """The step of an edge."""
