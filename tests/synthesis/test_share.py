@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from hemiola.errors import ReductionError
 from hemiola.synthesis.costs import edge_costs
+from hemiola.synthesis.execute import execute
 from hemiola.synthesis.program import parse_program
-from hemiola.synthesis.search import cheapest, paths_up_to
+from hemiola.synthesis.search import cheapest, paths_up_to, programs_up_to
 from hemiola.synthesis.share import Matrix, device_groups, factors_of, shared_system
 from hemiola.synthesis.table import table_of
 from hemiola.topology.system import Edge, Fabric, Level, Link, System
@@ -115,3 +116,42 @@ def test_neighbours_in_a_mesh_keep_their_own_links_and_others_a_part_of_all() ->
     far = shared_system(ring_of_four(), ((2, 1), (1, 2), (1, 2)), [1])
     assert far.levels[1].link == Link(INSIDE, INSIDE)
     assert not far.levels[1].fabric.edges
+
+
+def coordinates(device: int, matrix: Matrix) -> tuple[int, ...]:
+    """The axis coordinates of a device, digit by digit from the innermost level and the last axis."""
+    found, weight = [0] * len(matrix), [1] * len(matrix)
+    for level in reversed(range(len(matrix[0]))):
+        for axis in reversed(range(len(matrix))):
+            device, digit = divmod(device, matrix[axis][level])
+            found[axis] += digit * weight[axis]
+            weight[axis] *= matrix[axis][level]
+    return tuple(found)
+
+
+@given(st.data())
+def test_groups_are_the_devices_with_the_same_other_coordinates(data: st.DataObject) -> None:
+    shape = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    entries = st.tuples(*[st.integers(1, 3)] * shape[1])
+    matrix = tuple(data.draw(st.lists(entries, min_size=shape[0], max_size=shape[0])))
+    rows = data.draw(st.sets(st.integers(0, shape[0] - 1), min_size=1))
+    found: dict[tuple[int, ...], list[int]] = {}
+    for device in range(int(np.prod(matrix))):
+        of_others = (one for axis, one in enumerate(coordinates(device, matrix)) if axis not in rows)
+        found.setdefault(tuple(of_others), []).append(device)
+    assert sorted(device_groups(matrix, sorted(rows))) == sorted(map(tuple, found.values()))
+
+
+@pytest.mark.parametrize("rows", [[0], [0, 1], [1, 2], [0, 1, 2]])
+def test_every_device_gets_the_sum_over_its_reduction_axes(rows: list[int]) -> None:
+    """Three axes on two levels, factors of one level merged; sums compared by coordinates."""
+    matrix: Matrix = ((2, 1), (1, 2), (1, 3))
+    factors = tuple(factor for factor in factors_of(matrix, rows) if factor > 1)
+    data = np.random.default_rng(1).integers(-99, 99, (12, 12))
+    for program in programs_up_to(table_of(len(factors)), 3):
+        for group in device_groups(matrix, rows):
+            held = execute(program, factors, data[list(group)][:, : len(group)])
+            for own in held:
+                assert [int(own[row]) for row in sorted(own)] == data[list(group)].sum(axis=0)[
+                    : len(group)
+                ].tolist()
