@@ -52,3 +52,13 @@ def test_replayed_programs_and_defaults_do_not_beat_the_bound() -> None:
     assert [one.replayed is not None for one in ranking.programs] == [True, True]
     assert ranking.keeps_default == (ranking.programs[0].seconds >= ranking.baseline.seconds)
     assert {"allreduce_ring", "allreduce_double_binary_tree"} <= {one.name for one in ranking.baselines}
+
+
+def test_a_program_near_the_bound_says_so_and_others_say_why() -> None:
+    share = shared_system(load_system("dgx-a100:4"), ((4, 2), (1, 4)), [0])
+    near = Question(share, 1 << 30).rank(1, replay=False)
+    assert near.programs[0].pipelined_seconds <= 1.05 * near.bound.seconds
+    assert near.distance.endswith("times the bound.")
+    assert "latency" in Question(share, 1 << 12).rank(1, replay=False).distance
+    switched = shared_system(load_system("gb200-nvl72:2"), ((1, 24), (2, 3)), [0])
+    assert "add up what passes" in Question(switched, 1 << 26).rank(1, replay=False).distance

@@ -107,14 +107,20 @@ class Ranking:
         filling = first.pipelined_seconds - first.busy_seconds - first.latency_seconds
         parts = {
             "latency, since a step passes data on from one device to the next": first.latency_seconds,
-            f"{first.busiest}, which carries more than the bound counts, since a step treats all groups alike and every"
-            " member of a group moves whole chunks": max(0.0, first.busy_seconds - bound),
+            f"{first.busiest}, {self._rule}": max(0.0, first.busy_seconds - bound),
             "filling the pipeline, since a step begins with a whole piece": max(0.0, filling),
         }
         why = max(parts, key=lambda name: parts[name])
         return (
             f"In a pipeline the first program takes {times:.2f} times the bound; most of the rest is {why}."
         )
+
+    @property
+    def _rule(self) -> str:
+        """What of the language keeps steps above the bound."""
+        if any(level.fabric.reduces and level.count > 1 for level in self.share.levels):
+            return "whose switches could add up what passes, which no step of the language asks for"
+        return "which carries more than the bound counts: a step moves what all its members hold round their group"
 
     @property
     def keeps_default(self) -> bool:
