@@ -16,7 +16,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("simulator", "runtime"),
     ("tuning", "placement", "synthesis"),
     ("fusion", "planner"),
-    ("integrations", "torch", "lab", "report"),
+    ("integrations", "torch", "jax", "lab", "report"),
     ("cli",),
 )
 """From the ground up: a file imports only from its own row or a row before it."""

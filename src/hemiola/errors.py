@@ -81,6 +81,10 @@ class VerificationError(HemiolaError):
     """A plan that was to be handed over but failed its proof."""
 
 
+class ReductionError(HemiolaError):
+    """A reduction, its axes or its program that cannot be carried out as asked."""
+
+
 class ScriptError(HemiolaError):
     """A script given to the command line that cannot be run or holds no program."""
 

@@ -9,6 +9,7 @@ dist.init_process_group("hemiola")
 """
 
 try:
+    from hemiola.integrations.torch.reduction_executor import ReductionExecutor as ReductionExecutor
     from hemiola.integrations.torch.register import BACKEND as BACKEND
     from hemiola.integrations.torch.register import register
 except ModuleNotFoundError as error:

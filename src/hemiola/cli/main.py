@@ -31,6 +31,7 @@ VERBS: Mapping[str, str] = {
     "bench": "Time a collective beside Gloo and MPI, side by side in one run.",
     "lab": "Build a hierarchical network on this machine, and run in it.",
     "calibrate": "Fit a system's latencies and bandwidths to measured times.",
+    "synthesize": "Find the best programs for a reduction over axes of a placement.",
     "tune": "Choose the best plan for every size of a collective on a system.",
 }
 """Verb to its line in the help. The command is ``command`` in the module of that name."""

@@ -1,0 +1,1 @@
+"""Reduction programs inside JAX's shard_map."""

@@ -1,0 +1,148 @@
+"""ReductionExecutor: a reduction program carried out with calls of torch.distributed on sub-groups, on any backend.
+
+```
+program = parse_program("reducescatter(1, InsideGroup); allreduce(1, Parallel(0)); allgather(1, InsideGroup)", 2)
+reduction = ReductionExecutor(program, (2, 4), [range(8)])   # on every rank of the world, in the same order
+reduction.all_reduce(gradients)
+```
+
+A group of torch knows its members in the order of their ranks, a program in the order of its hierarchy; blocks are put
+in the first order before a call, and back in the second after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+import torch.distributed as dist
+
+from hemiola.errors import ReductionError
+from hemiola.synthesis.program import ReductionProgram, Step
+from hemiola.synthesis.rows_held import Rows, group_steps
+from hemiola.synthesis.state import Request
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One step of this rank."""
+
+    collective: Step
+    members: tuple[int, ...]
+    """Ranks of the world, in the order of the hierarchy."""
+    group: dist.ProcessGroup
+    before: tuple[Rows, ...]
+    after: tuple[Rows, ...]
+    own: int
+    """This rank's number among the members."""
+
+    @property
+    def by_rank(self) -> list[int]:
+        """The members' numbers in the order of their ranks, which is that of the group."""
+        return sorted(range(len(self.members)), key=lambda number: self.members[number])
+
+
+class ReductionExecutor:
+    """Carries a program out in several reduction groups at once; all ranks of the world make one together."""
+
+    def __init__(
+        self,
+        program: ReductionProgram,
+        factors: Sequence[int],
+        groups: Sequence[Sequence[int]],
+        *,
+        request: Request = Request.ALLREDUCE,
+        backend: str | None = None,
+    ) -> None:
+        """``groups`` are disjoint, each with its ranks in the order of the hierarchy of ``factors``."""
+        self.num_chunks = prod(factors)
+        _check_groups(groups, self.num_chunks)
+        rank = dist.get_rank()
+        made: dict[tuple[int, ...], dist.ProcessGroup] = {}
+        self._calls: list[_Call] = []
+        for steps in group_steps(program, tuple(factors), request):
+            for ranks in groups:
+                for step in steps:
+                    members = tuple(ranks[member] for member in step.members)
+                    key = tuple(sorted(members))
+                    if key not in made:
+                        made[key] = dist.new_group(list(key), backend=backend)
+                    if rank in members:
+                        self._calls.append(
+                            _Call(
+                                step.instruction.collective,
+                                members,
+                                made[key],
+                                step.before,
+                                step.after,
+                                members.index(rank),
+                            )
+                        )
+        self._groups = [group for key, group in made.items() if rank in key]
+
+    def all_reduce(self, tensor: torch.Tensor) -> None:
+        """Sum a tensor of any shape over this rank's reduction group, in place."""
+        num_elements = tensor.numel()
+        share = -(-num_elements // self.num_chunks)
+        buffer = tensor.new_zeros(self.num_chunks * share)
+        buffer[:num_elements] = tensor.reshape(-1)
+        self.run(buffer.view(self.num_chunks, share))
+        tensor.copy_(buffer[:num_elements].view(tensor.shape))
+
+    def run(self, chunks: torch.Tensor) -> None:
+        """Carry the program out on a tensor whose first dimension counts the chunks, in place."""
+        if chunks.shape[0] != self.num_chunks or not chunks.is_contiguous():
+            raise ReductionError(
+                f"a reduction over {self.num_chunks} devices needs a contiguous tensor of as many chunks, but has one of"
+                f" shape {list(chunks.shape)}"
+            )
+        for call in self._calls:
+            _run(call, chunks)
+
+    def close(self) -> None:
+        """Leave the sub-groups of this rank."""
+        for group in self._groups:
+            dist.destroy_process_group(group)
+        self._groups, self._calls = [], []
+
+
+def _check_groups(groups: Sequence[Sequence[int]], size: int) -> None:
+    ranks = [rank for group in groups for rank in group]
+    if any(len(group) != size for group in groups) or len(set(ranks)) != len(ranks):
+        raise ReductionError(
+            f"reduction groups are disjoint and have {size} ranks each, but are {[list(group) for group in groups]}"
+        )
+
+
+def _run(call: _Call, chunks: torch.Tensor) -> None:
+    before = list(call.before[call.own])
+    match call.collective:
+        case Step.ALLREDUCE:
+            part = chunks[before]
+            dist.all_reduce(part, group=call.group)
+            chunks[before] = part
+        case Step.REDUCE:
+            part = chunks[before]
+            dist.reduce(part, dst=call.members[0], group=call.group)
+            if call.own == 0:
+                chunks[before] = part
+        case Step.BROADCAST:
+            rows = list(call.before[0])
+            part = chunks[rows]
+            dist.broadcast(part, src=call.members[0], group=call.group)
+            chunks[rows] = part
+        case Step.REDUCESCATTER:
+            rows, kept = (
+                [row for number in call.by_rank for row in call.after[number]],
+                list(call.after[call.own]),
+            )
+            part = torch.empty_like(chunks[kept])
+            dist.reduce_scatter_tensor(part, chunks[rows], group=call.group)
+            chunks[kept] = part
+        case Step.ALLGATHER:
+            rows = [row for number in call.by_rank for row in call.before[number]]
+            gathered = torch.empty_like(chunks[rows])
+            dist.all_gather_into_tensor(gathered, chunks[before], group=call.group)
+            chunks[rows] = gathered

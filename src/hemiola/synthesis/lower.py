@@ -1,0 +1,146 @@
+"""lower: a reduction program as a chunk program, with an algorithm of the library for each step.
+
+The data has a chunk for every device. A step's groups are disjoint, and each runs the exchange or the chain of its
+collective on the chunks that its members hold; nothing waits for a whole step, only chunks for chunks, so that
+compiled into one plan the steps form a pipeline. ``instances`` cuts every chunk into pieces that follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import prod
+
+from hemiola.algorithms.exchanges import EXCHANGES, RING, Exchange
+from hemiola.algorithms.places import Block, GatherPlace, Run, SumPlace
+from hemiola.algorithms.start import find_protocol
+from hemiola.algorithms.trees import Tree, chain, complementary_trees, in_order_tree
+from hemiola.collectives import AllGather, AllReduce, Broadcast, Collective, Reduce, ReduceScatter
+from hemiola.compiler.compile import Compiled, compile_program
+from hemiola.errors import ReductionError
+from hemiola.language.program import INPUT, OUTPUT, Program
+from hemiola.synthesis.program import ReductionProgram, Step
+from hemiola.synthesis.rows_held import GroupStep, Rows, group_steps
+from hemiola.synthesis.state import Request
+
+TREES: Mapping[str, Callable[[Sequence[int]], Tree]] = {
+    "chain": chain,
+    "tree": lambda members: (
+        in_order_tree(members[1:]).below(members[0]) if len(members) > 1 else chain(members)
+    ),
+}
+"""By the name that options use; the first member is the root."""
+TWO_TREES = "trees"
+"""Instead of an exchange: all-reduces on two complementary trees, each for half of the chunks, all others on rings."""
+
+
+def lower(
+    program: ReductionProgram,
+    factors: tuple[int, ...],
+    *,
+    request: Request = Request.ALLREDUCE,
+    exchange: str = "ring",
+    tree: str = "chain",
+    instances: int = 1,
+    protocol: str = "Simple",
+) -> Program:
+    """The chunk program of one reduction group; rank r is device r of the group."""
+    if exchange not in (*EXCHANGES, TWO_TREES) or tree not in TREES:
+        raise ReductionError(
+            f"a step runs on an exchange of {', '.join(EXCHANGES)}, {TWO_TREES} and a tree of {', '.join(TREES)}, not on"
+            f" {exchange!r} and {tree!r}"
+        )
+    collective, keep = _collective(request, prod(factors))
+    p = Program(
+        f"{request.value}_synthesized", collective, instances=instances, protocol=find_protocol(protocol)
+    )
+    for steps in group_steps(program, factors, request):
+        for step in steps:
+            if exchange == TWO_TREES and step.instruction.collective is Step.ALLREDUCE:
+                _on_two_trees(p, step, keep)
+            else:
+                _lower_group(p, step, keep, EXCHANGES.get(exchange, RING), TREES[tree])
+    return p
+
+
+def compile_reduction(
+    program: ReductionProgram,
+    factors: tuple[int, ...],
+    *,
+    request: Request = Request.ALLREDUCE,
+    exchange: str = "ring",
+    tree: str = "chain",
+    instances: int = 1,
+) -> Compiled:
+    """The plan of one reduction group, proven."""
+    return compile_program(
+        lower(program, factors, request=request, exchange=exchange, tree=tree, instances=instances)
+    )
+
+
+def _collective(request: Request, num_devices: int) -> tuple[Collective, str]:
+    """In place, and the buffer whose indices are chunks."""
+    match request:
+        case Request.ALLREDUCE:
+            return AllReduce(num_devices, num_devices, in_place=True), INPUT
+        case Request.REDUCESCATTER:
+            return ReduceScatter(num_devices, 1, in_place=True), INPUT
+        case Request.ALLGATHER:
+            return AllGather(num_devices, 1, in_place=True), OUTPUT
+        case Request.REDUCE:
+            return Reduce(num_devices, num_devices, root=0, in_place=True), INPUT
+        case Request.BROADCAST:
+            return Broadcast(num_devices, num_devices, root=0, in_place=True), OUTPUT
+
+
+def _lower_group(
+    p: Program, step: GroupStep, keep: str, exchange: Exchange, tree: Callable[[Sequence[int]], Tree]
+) -> None:
+    members, first = step.members, step.before[0]
+    sums, gathers = SumPlace(keep, keep), GatherPlace(keep)
+    match step.instruction.collective:
+        case Step.ALLREDUCE:
+            share = len(first) // len(members)
+            assert share * len(members) == len(first)
+            blocks = _blocks([first[at : at + share] for at in range(0, len(first), share)])
+            exchange.reduce_scatter(p, members, blocks, sums)
+            exchange.all_gather(p, members, blocks, gathers)
+        case Step.REDUCESCATTER:
+            exchange.reduce_scatter(p, members, _blocks(step.after), sums)
+        case Step.ALLGATHER:
+            exchange.all_gather(p, members, _blocks(step.before), gathers)
+        case Step.REDUCE:
+            for row in first:  # one by one, so that they follow each other down the chain
+                for child, parent in tree(members).edges:
+                    p.chunk(parent, keep, row).reduce(p.chunk(child, keep, row))
+        case Step.BROADCAST:
+            for row in first:
+                for child, parent in reversed(tree(members).edges):
+                    p.chunk(parent, keep, row).copy(child, keep, row)
+
+
+def _on_two_trees(p: Program, step: GroupStep, keep: str) -> None:
+    """Every other chunk goes up and down the second tree."""
+    trees = complementary_trees(step.members)
+    for number, row in enumerate(step.before[0]):
+        tree = trees[number % 2]
+        for child, parent in tree.edges:
+            p.chunk(parent, keep, row).reduce(p.chunk(child, keep, row))
+        for child, parent in reversed(tree.edges):
+            p.chunk(parent, keep, row).copy(child, keep, row)
+
+
+def _blocks(rows: Sequence[Rows]) -> list[Block]:
+    """Every member's chunks as runs; as single chunks where their runs do not match."""
+    runs = [runs_of(own) for own in rows]
+    shapes = {tuple(count for _, count in own) for own in runs}
+    return (
+        [tuple(own) for own in runs] if len(shapes) == 1 else [tuple((row, 1) for row in own) for own in rows]
+    )
+
+
+def runs_of(rows: Rows) -> list[Run]:
+    """Neighbouring chunks as one run."""
+    ends = [at + 1 for at, (one, after) in enumerate(pairwise(rows)) if after != one + 1]
+    bounds = [0, *ends, len(rows)]
+    return [(rows[start], end - start) for start, end in pairwise(bounds) if end > start]

@@ -1,0 +1,63 @@
+"""hemiola synthesize."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from hemiola.cli.axes import row_major
+from hemiola.cli.main import main
+from hemiola.errors import ReductionError
+
+ASKED = ["synthesize", "--system", "dgx-a100:2", "--axes", "data=4,model=4", "--bytes", "64MiB"]
+
+
+def test_json_has_programs_with_steps_and_times() -> None:
+    result = CliRunner().invoke(main, [*ASKED, "--reduce", "data", "--quick", "--top", "2", "--json"])
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer["matrix"] == [[2, 2], [1, 4]]
+    assert len(answer["programs"]) == 2
+    for one in answer["programs"]:
+        assert one["seconds"] >= one["bound_seconds"] > 0
+        assert one["baseline_seconds"] == answer["baselines"][0]["seconds"]
+        for step in one["steps"]:
+            assert all(len(set(group)) == len(group) for group in step["groups"])
+    inside = answer["programs"][0]["steps"][0]
+    assert (inside["collective"], inside["form"]) == ("reducescatter", "InsideGroup")
+    assert sorted(inside["groups"]) == [[0, 4], [1, 5], [2, 6], [3, 7], [8, 12], [9, 13], [10, 14], [11, 15]]
+
+
+def test_the_table_says_which_is_kept() -> None:
+    result = CliRunner().invoke(main, [*ASKED, "--reduce", "data", "--top", "2"])
+    assert result.exit_code == 0, result.output
+    assert "The default is kept" in result.stdout or "times as fast as the best default" in result.stdout
+    assert "speed-up" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--axes", "data=5,model=4", "--reduce", "data"], "20 places"),
+        (["--axes", "data", "--reduce", "data"], "data=8,model=4"),
+        (["--axes", "data=4,data=4", "--reduce", "data"], "twice"),
+        (["--axes", "data=4,model=4", "--reduce", "pipeline"], "no axis 'pipeline'"),
+        (["--axes", "data=16,one=1", "--reduce", "one"], "nothing to reduce"),
+        (["--axes", "data=4,model=4", "--reduce", "data", "--matrix", "4,1;1,4"], "does not fit"),
+        (["--axes", "data=4,model=4", "--reduce", "data", "--matrix", "a"], "a matrix reads"),
+    ],
+)
+def test_bad_input_is_one_sentence(options: list[str], words: str) -> None:
+    result = CliRunner().invoke(
+        main, ["synthesize", "--system", "dgx-a100:2", "--bytes", "1MiB", *options, "--quick"]
+    )
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_row_major_is_what_a_reshape_gives() -> None:
+    assert row_major([8, 4], [4, 8]) == ((4, 2), (1, 4))
+    assert row_major([2, 1, 16], [4, 8]) == ((2, 1), (1, 1), (2, 8))
+    with pytest.raises(ReductionError, match="unevenly"):
+        row_major([3, 4], [2, 6])

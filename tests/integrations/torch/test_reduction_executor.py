@@ -1,0 +1,60 @@
+"""Reduction programs on torch.distributed, with our backend and with Gloo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from hemiola.synthesis.search import programs_up_to
+from hemiola.synthesis.share import Matrix, device_groups, factors_of
+from hemiola.synthesis.table import table_of
+from integrations.torch import reductions
+from integrations.torch.team import Team
+
+
+def texts(depth: int, length: int) -> list[str]:
+    return [str(program) for program in programs_up_to(table_of(depth), length)]
+
+
+def test_programs_of_two_factors(team: Team) -> None:
+    programs = texts(2, 5)[::7]
+    assert set(team.run(reductions.sums, programs, (2, 2), [[0, 1, 2, 3]], None)) == {len(programs)}
+
+
+def test_ranks_in_an_order_of_their_own(team: Team) -> None:
+    programs = texts(2, 3)[::4]
+    assert set(team.run(reductions.sums, programs, (2, 2), [[3, 0, 2, 1]], None)) == {len(programs)}
+
+
+def test_groups_of_other_coordinates_run_at_once(team: Team) -> None:
+    programs = texts(1, 2)
+    assert set(team.run(reductions.sums, programs, (2,), [[0, 2], [1, 3]], None)) == {3}
+
+
+@pytest.fixture(scope="module")
+def eight() -> Iterator[Team]:
+    team = Team(8, backend="gloo")
+    yield team
+    team.close()
+
+
+@pytest.mark.slow
+def test_all_programs_of_two_factors_on_gloo_and_on_hemiola(eight: Team) -> None:
+    programs = texts(2, 5)
+    for backend in ("gloo", "hemiola"):
+        found = eight.run(reductions.sums, programs, (2, 4), [list(range(8))], backend)
+        assert set(found) == {len(programs)}
+
+
+@pytest.mark.slow
+def test_two_axes_with_a_merged_level(eight: Team) -> None:
+    """Levels (2, 4), axes 2x2 on both levels and 2 inside, reduced over two of three: factors (2, 2) and (1, 4)."""
+    matrix: Matrix = ((2, 1), (1, 2), (1, 2))
+    for rows in ([0, 1], [1, 2], [0, 1, 2]):
+        factors = tuple(factor for factor in factors_of(matrix, rows) if factor > 1)
+        groups = [list(group) for group in device_groups(matrix, rows)]
+        programs = texts(len(factors), 3)[:10]
+        assert set(eight.run(reductions.sums, programs, factors, groups, "gloo")) == {len(programs)}
