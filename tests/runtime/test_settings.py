@@ -77,6 +77,17 @@ def test_ranks_that_share_cores_or_have_links_spin_less() -> None:
     assert Settings().crowd_seconds(cores) < Settings().crowd_seconds(cores + 1)
     for has_links in (False, True):
         assert Settings(spins=5).num_spins(1000, has_links=has_links) == 5
+        assert Settings(yield_seconds=0.5).seconds_of_yielding(1000, has_links=has_links) == 0.5
+
+
+def test_who_waits_for_another_host_sleeps_sooner() -> None:
+    cores, usual = num_cores(), Settings()
+    assert (
+        usual.seconds_of_yielding(cores, has_links=False)
+        > usual.seconds_of_yielding(cores, has_links=True)
+        > 0
+    )
+    assert usual.seconds_of_yielding(cores + 1, has_links=True) == 0
 
 
 def test_there_is_always_a_worker_and_never_more_than_asked() -> None:

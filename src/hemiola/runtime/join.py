@@ -106,7 +106,7 @@ def _configure(endpoint: _core.Endpoint, settings: Settings, num_local: int, *, 
     endpoint.configure(
         settings.num_workers(num_local),
         settings.num_spins(num_local, has_links=has_links),
-        settings.yield_seconds,
+        settings.seconds_of_yielding(num_local, has_links=has_links),
         settings.timeout,
         settings.crowd_seconds(num_local),
     )

@@ -28,8 +28,8 @@ class Settings:
     """HEMIOLA_WORKERS: threads that step the threadblocks of a rank; 0 is one, and more on hosts with many cores."""
     spins: int = -1
     """HEMIOLA_SPINS: looks before a waiting rank gives its core away; -1 depends on how many ranks share the cores."""
-    yield_seconds: float = 0.002
-    """HEMIOLA_YIELD_SECONDS: how long a waiting rank offers its core before it sleeps."""
+    yield_seconds: float = -1.0
+    """HEMIOLA_YIELD_SECONDS: how long a waiting rank offers its core before it sleeps; -1 depends on who it waits for."""
     timeout: float = 300.0
     """HEMIOLA_TIMEOUT: seconds without any progress after which a run fails."""
     pin: bool = False
@@ -42,7 +42,7 @@ class Settings:
             ("tile_bytes", 0, 1 << 30),
             ("workers", 0, 256),
             ("spins", -1, 1 << 30),
-            ("yield_seconds", 0, 3600),
+            ("yield_seconds", -1, 3600),
             ("timeout", 0.001, 1e9),
         ):
             if not least <= getattr(self, name) <= most:
@@ -70,6 +70,15 @@ class Settings:
         if has_links:
             return 0
         return 2000 if num_local_ranks <= num_cores() else 20
+
+    def seconds_of_yielding(self, num_local_ranks: int, *, has_links: bool) -> float:
+        """On a host the next message is near; from another host bytes come one packet at a time, and each would begin
+        the time anew, so that a slow network keeps cores busy which others on this host could use."""
+        if self.yield_seconds >= 0:
+            return self.yield_seconds
+        if not has_links:
+            return 2e-3
+        return 50e-6 if num_local_ranks <= num_cores() else 0.0
 
     def crowd_seconds(self, num_local_ranks: int) -> float:
         """How long a yield takes at least if somebody else has worked meanwhile, and a rank should rather sleep.
