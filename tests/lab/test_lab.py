@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -102,6 +103,16 @@ def test_the_first_failure_is_the_answer_and_ends_all(lab: Lab) -> None:
     assert [pid for pid in processes_with(lab.name) if pid != lab.pid] == []
     with pytest.raises(LabError, match=r"hosts of .* are numbered 0 to 1, and 2 is none of them"):
         execute(lab, ["true"], on_host=2, timeout=20)
+
+
+def test_a_command_is_told_that_its_lab_has_ended() -> None:
+    name = new_name()
+    with Starter(name, Shape("wan-2x1", shape_text("wan-2x1"))) as lab:
+        ending = threading.Timer(1.0, take_down, [name])
+        ending.start()
+        with pytest.raises(LabError, match="the lab has ended while the command was running"):
+            execute(lab, ["sleep", "60"], timeout=50)
+        ending.join()
 
 
 def test_who_drops_its_environment_ends_too(lab: Lab) -> None:

@@ -16,7 +16,10 @@ from hemiola.simulator.rescale import with_bandwidths, with_latencies, without_l
 from hemiola.simulator.units_of_ranks import Distances
 from hemiola.topology.parse.measured_times import read_measurements
 from hemiola.topology.parse.nccl_tests import Measurement
+from hemiola.topology.parse.yaml_system import read_system
+from hemiola.topology.presets import load_system
 from hemiola.topology.system import Link, System
+from hemiola.topology.write_system import write_system
 from simulator.bound_systems import GB, one_switch, two_levels
 
 H200 = Path(__file__).parents[3] / "shared" / "data" / "busbw" / "h200x8_allreduce.csv"
@@ -157,3 +160,38 @@ def test_public_h200_table() -> None:
     assert 0 < overall <= 0.08
     assert 0 < large <= 0.03
     assert all(math.isfinite(value) and value > 0 for value in found.parameters().values())
+
+
+def _bandwidth(system: System) -> float:
+    link = system.levels[-1].link
+    assert link is not None
+    return link.bandwidth_out
+
+
+def _flat(sizes: range) -> list[Measurement]:
+    return [Measurement("allreduce", 8, 1 << power, 5e-6 + power * 1e-9) for power in sizes]
+
+
+def test_rows_that_do_not_tell_the_bandwidth_keep_the_described_one() -> None:
+    """Small sizes only: all of their time is latency."""
+    found = calibrate(_flat(range(3, 13)), load_system("hgx-h200"))
+    assert all(protocol.efficiency <= 1 for protocol in found.system.protocols.values())
+    assert _bandwidth(found.system) == _bandwidth(load_system("hgx-h200"))
+    assert found.below_bound == ()
+
+
+def test_rows_that_cannot_be_are_reported_and_raise_no_bandwidth() -> None:
+    """As fast for 1 GiB as for 8 bytes."""
+    found = calibrate(_flat(range(3, 31)), load_system("hgx-h200"))
+    assert _bandwidth(found.system) == _bandwidth(load_system("hgx-h200"))
+    assert len(found.below_bound) > 5
+    read_system(write_system(found.system))
+
+
+def test_times_beyond_all_reason_are_left_out() -> None:
+    rows = [
+        *_flat(range(3, 13)),
+        Measurement("allreduce", 8, 64, 1e294),
+        Measurement("allreduce", 8, 64, 1e-300),
+    ]
+    assert len(calibrate(rows, load_system("hgx-h200")).measurements) == 10

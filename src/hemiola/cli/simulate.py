@@ -11,6 +11,7 @@ from hemiola.cli import options
 from hemiola.cli.output import plan_fields, plan_line, print_facts, print_json
 from hemiola.cli.plans import find_plan
 from hemiola.cli.progress import working
+from hemiola.errors import LimitError
 from hemiola.ir.plan import Plan
 from hemiola.runtime.bandwidth import algorithm_bandwidth, bus_bandwidth
 from hemiola.simulator.bounds import Bound, lower_bound
@@ -26,6 +27,8 @@ from hemiola.units import format_bandwidth, format_bytes, format_seconds
 MAX_RECORDED = 10_000_000
 """Steps that are kept for the critical path; more would take too much memory."""
 MOST_REASONS = 5
+MOST_RANKS = 2048
+"""A ring of so many is compiled in a minute; beyond, a person should know what is asked for."""
 TOLERANCE = 1e-9
 """Rounding of the replay and of the bound."""
 
@@ -77,7 +80,14 @@ def command(
 def _ranks(plan: str, args: tuple[str, ...], system: System) -> dict[str, str]:
     """An algorithm whose ranks are not given is for all of the system."""
     given = any(word.split("=")[0] in ("--ranks", "--levels") for word in args)
-    return {"ranks": str(system.num_ranks)} if plan in ALGORITHMS and not given else {}
+    if plan not in ALGORITHMS or given:
+        return {}
+    if system.num_ranks > MOST_RANKS:
+        raise LimitError(
+            f"{system.name} has {system.num_ranks} devices, and by itself {plan} is compiled for at most {MOST_RANKS} ranks; "
+            "say for how many, as in -- --ranks=1024"
+        )
+    return {"ranks": str(system.num_ranks)}
 
 
 def _simulate(plan: Plan, system: System, num_bytes: int, tiling: Tiling) -> Timeline:

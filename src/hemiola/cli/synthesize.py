@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from hemiola.cli import options
-from hemiola.cli.axes import Matrix, check_sizes, parse_axes, parse_matrix, row_major, rows_of
 from hemiola.cli.output import make_table, print_facts, print_json, print_table, print_wrapped
 from hemiola.cli.progress import working
 from hemiola.errors import ReductionError
+from hemiola.placement.axes import Axes, check_sizes, find_axis, parse_axes
+from hemiola.placement.read_matrix import read_matrix, row_major
 from hemiola.synthesis.groups import grouping_of, groups_of
 from hemiola.synthesis.rank import MOST_REPLAYED, Question, Ranked, Ranking
-from hemiola.synthesis.share import device_groups, shared_system
+from hemiola.synthesis.share import Matrix, device_groups, shared_system
 from hemiola.synthesis.state import Request
 from hemiola.topology.presets import load_system
 from hemiola.units import format_bytes, format_seconds
@@ -48,17 +49,14 @@ def command(
     A program is a list of steps, each one collective over groups that the levels give. Programs of any length are
     searched; the best are compiled, proven and replayed while the groups of all other coordinates run beside them.
     """
-    system, sizes = load_system(system_name), parse_axes(axes)
-    rows = rows_of(reduced, sizes)
-    check_sizes(sizes, system)
+    system, parsed = load_system(system_name), parse_axes(axes)
+    rows = _rows(reduced, parsed)
+    check_sizes(parsed, system.num_ranks, system.name)
     if num_bytes < 1:
         raise ReductionError("--bytes is 1 or more")
-    counts = [level.count for level in system.levels]
-    matrix = (
-        row_major(list(sizes.values()), counts)
-        if matrix_text is None
-        else parse_matrix(matrix_text, sizes, system)
-    )
+    counts = tuple(level.count for level in system.levels)
+    placed = row_major(parsed, counts) if matrix_text is None else read_matrix(matrix_text, parsed, counts)
+    matrix, sizes = placed.rows, {axis.name: axis.size for axis in parsed}
     question = Question(shared_system(system, matrix, rows), num_bytes, Request(collective))
     with working("searching, replaying and tuning"):
         ranking = question.rank(top, replay=not quick)
@@ -66,6 +64,14 @@ def command(
         print_json(_fields(system_name, sizes, rows, matrix, question, ranking))
     else:
         _print(sizes, matrix, question, ranking, [level.name for level in system.levels])
+
+
+def _rows(names: str, axes: Axes) -> list[int]:
+    """The numbers of the axes that are reduced over, ``data`` or ``data,model``."""
+    wanted = [find_axis(axes, name.strip(), "--reduce") for name in names.split(",")]
+    if len(set(wanted)) < len(wanted):
+        raise ReductionError(f"an axis is named twice in {names[:60]!r}")
+    return sorted(wanted)
 
 
 def _verdict(ranking: Ranking) -> str:

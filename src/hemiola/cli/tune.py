@@ -11,10 +11,10 @@ import click
 from hemiola.cli import options
 from hemiola.cli.output import make_table, print_json, print_table, print_wrapped
 from hemiola.cli.progress import working
-from hemiola.errors import UnitError
+from hemiola.errors import CollectiveError, UnitError
 from hemiola.topology.presets import load_system
 from hemiola.tuning.candidates import Workshop
-from hemiola.tuning.exports import nccl_csv, write_nccl_csv, write_plans
+from hemiola.tuning.exports import check_folder, nccl_csv, write_nccl_csv, write_plans
 from hemiola.tuning.tune import Row, Window, tune
 from hemiola.tuning.windows import WINDOWS
 from hemiola.units import format_bytes, format_seconds, parse_size_range
@@ -56,6 +56,12 @@ def command(
     """
     system = load_system(system_name)
     peer = system.num_ranks - 1 if collective == "sendrecv" else 0
+    if collective == "sendrecv" and root == peer:
+        raise CollectiveError(
+            f"rank {root} is the last, to which a sendrecv goes here; choose another --root"
+        )
+    if output is not None:
+        check_folder(output, collective)
     workshop = Workshop(collective, system, root, peer)
     with working(f"trying plans for {collective} on {system.num_ranks} ranks"):
         windows = tune(workshop, sizes)

@@ -12,6 +12,8 @@ from hemiola.errors import LabError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 TABLE = Path("/proc/net/unix")
+LISTENS = "00010000"
+"""Flags of a socket that takes connections."""
 CREDENTIALS = struct.Struct("3i")
 
 
@@ -23,9 +25,10 @@ def lab_address(name: str) -> str:
 
 
 def names() -> list[str]:
-    """The labs of this user that stand."""
+    """The labs of this user that stand; one that is being built does not listen yet."""
     prefix = _prefix().replace("\0", "@")
-    listed = (line.split(maxsplit=7)[7:] for line in TABLE.read_text("utf-8", "replace").splitlines())
+    sockets = (line.split(maxsplit=7) for line in TABLE.read_text("utf-8", "replace").splitlines())
+    listed = (fields[7:] for fields in sockets if len(fields) > 3 and fields[3] == LISTENS)
     return sorted(
         {name.removeprefix(prefix) for found in listed for name in found if name.startswith(prefix)}
     )

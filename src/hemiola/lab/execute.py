@@ -7,7 +7,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from types import FrameType
@@ -31,13 +30,14 @@ def execute(lab: Lab, command: Sequence[str], *, on_host: int | None = None, tim
     mark, networks = secrets.token_hex(8), lab.networks()
     before = {number: signal.signal(number, _interrupted) for number in SIGNALS}
     try:
-        with lab.watch(mark) as keeper, tempfile.NamedTemporaryFile("w", suffix=".hosts") as hostfile:
+        with lab.watch(mark) as keeper, os.fdopen(os.memfd_create("hosts"), "w") as hostfile:
             hostfile.write(lab.hostfile())
             hostfile.flush()
+            where = f"/proc/{os.getpid()}/fd/{hostfile.fileno()}"
             keeper.setblocking(False)
             processes: list[Process] = []
             try:
-                for host, environment in _places(lab, on_host, hostfile.name):
+                for host, environment in _places(lab, on_host, where):
                     processes.append(lab.start(host, command, environment, mark, stdin=subprocess.DEVNULL))
                 return _wait(processes, keeper, time.monotonic() + timeout)
             finally:
@@ -73,6 +73,8 @@ def _wait(processes: Sequence[Process], keeper: socket.socket, deadline: float) 
             if code is None:
                 continue
             waiting.remove(process)
+            if code < 0 and _ends_soon(keeper):
+                break  # it was ended with the lab
             if code != 0:
                 return 128 - code if code < 0 else code
         if not _is_open(keeper):
@@ -95,6 +97,14 @@ def _end(processes: Sequence[Process], networks: set[int], mark: str) -> None:
             process.kill()
             process.wait()
     end_processes(networks, lambda pid: belongs_to(pid, mark, os.getpid()))
+
+
+def _ends_soon(keeper: socket.socket) -> bool:
+    """Whether the lab ends within a moment."""
+    until = time.monotonic() + GRACE_SECONDS
+    while _is_open(keeper) and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)
+    return not _is_open(keeper)
 
 
 def _is_open(keeper: socket.socket) -> bool:

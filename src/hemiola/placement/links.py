@@ -36,6 +36,9 @@ class LinkCosts:
     message_seconds: Amounts
     """What a message costs beside its bytes when both ends meet at this level; in a mesh, without its edges."""
     step_seconds: float
+    """What a message costs its sender beside its bytes."""
+    own_seconds: float
+    """What a message takes beside its bytes and its links."""
     add_bandwidth: float
     """Of a device when all devices add."""
     copy_bandwidth: float
@@ -61,8 +64,9 @@ class LinkCosts:
             behind=np.array([_most_behind(system, j) for j in range(len(levels))], np.float64),
             fabric_bandwidth=np.array([level.fabric.bandwidth for level in levels]) * protocol.efficiency,
             is_mesh=np.array([level.fabric.kind == "mesh" for level in levels]),
-            message_seconds=protocol.step_seconds + 2 * latency[::-1].cumsum()[::-1],
+            message_seconds=protocol.message_seconds + 2 * latency[::-1].cumsum()[::-1],
             step_seconds=protocol.step_seconds,
+            own_seconds=protocol.message_seconds,
             add_bandwidth=min(compute.add_bandwidth, compute.host_add_bandwidth / per_host),
             copy_bandwidth=min(compute.copy_bandwidth, compute.host_copy_bandwidth / per_host),
             efficiency=protocol.efficiency,

@@ -112,7 +112,7 @@ class PermutationCosts:
     def _latency(self, src: Numbers, dst: Numbers) -> float:
         first, hops = self.network.routes(src.reshape(-1), dst.reshape(-1))
         sums: Amounts = np.add.reduceat(np.append(self.network.latencies[hops], 0.0), first[:-1])
-        return float(sums.max()) + self.links.step_seconds
+        return float(sums.max()) + self.links.own_seconds
 
     def _all_pairs(self, groups: Numbers, amount: float) -> float:
         """Everybody sends so much to every other member, all at once."""

@@ -23,6 +23,11 @@ from hemiola.topology.system import Protocol, System
 
 LARGE_BYTES = 64 << 20
 PROBE_BYTES = 1 << 30
+SHORTEST_SECONDS, LONGEST_SECONDS = 1e-9, 1e6
+LEAST_PART = 0.02
+"""Of a row's time: with less of it on the wire, a row does not tell the bandwidth."""
+MOST_GAIN = 16.0
+"""How many times the described bandwidth can have been found."""
 NAMES: Mapping[int, tuple[str, ...]] = {1: ("Simple",), 2: ("LL", "Simple"), 3: ("LL", "LL128", "Simple")}
 """How protocols are called, by their number: the quickest to start first, the best for large data last."""
 
@@ -87,12 +92,12 @@ class Calibration:
 def calibrate(measurements: Sequence[Measurement], system: System) -> Calibration:
     """Fit a system to measured times."""
     known = sorted(
-        (_with_ranks(one, system) for one in measurements if one.num_bytes > 0),
+        (_with_ranks(one, system) for one in measurements if one.num_bytes > 0 and _is_possible(one)),
         key=lambda one: (one.kind, one.num_ranks, one.num_bytes),
     )
     rows = rows_of(known, system)
     fitted = np.arange(len(known)) % 2 == 1
-    constants = fit(rows.take(fitted))
+    constants = _with_known_bandwidths(fit(rows.take(fitted)), rows)
     names = NAMES[len(constants.step_seconds)]
     bare = np.array([_bound(one, system) for one in known])
     return Calibration(
@@ -104,6 +109,25 @@ def calibrate(measurements: Sequence[Measurement], system: System) -> Calibratio
         tuple(names[number] for number in constants.chosen(rows)),
         tuple(one for one, bound in zip(known, bare, strict=True) if one.seconds < bound),
     )
+
+
+def _is_possible(one: Measurement) -> bool:
+    """Whether a time can have been measured at all."""
+    return SHORTEST_SECONDS <= one.seconds <= LONGEST_SECONDS
+
+
+def _with_known_bandwidths(constants: Constants, rows: Rows) -> Constants:
+    """The same, with the described bandwidth where the rows say nothing about it: none is so large that it counts.
+
+    A bandwidth far above the described is no better: then the rows are wrong, and their bound says so.
+    """
+    chosen, each = constants.chosen(rows), []
+    for number, efficiency in enumerate(constants.efficiencies):
+        wire = rows.wire_seconds[chosen == number] / efficiency
+        part = wire / (constants.predict(rows)[chosen == number])
+        is_known = part.size > 0 and float(part.max()) > LEAST_PART and efficiency <= MOST_GAIN
+        each.append(efficiency if is_known else 1.0)
+    return replace(constants, efficiencies=tuple(each))
 
 
 def rows_of(measurements: Sequence[Measurement], system: System) -> Rows:

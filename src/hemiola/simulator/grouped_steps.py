@@ -112,7 +112,7 @@ class StepClock:
         added = num_bytes * (1 - 1 / self._members(step)) if step.kind in SUMS else 0.0
         return StepTime(
             np.array([*loads, added / self.system.compute.add_bandwidth]),
-            hops * (self._hop_latency(step) + self._protocol.step_seconds),
+            hops * (self._hop_latency(step) + self._protocol.message_seconds),
         )
 
     def _on_level(self, step: GroupedStep, level: int, moved: float, every_link: bool) -> float:

@@ -19,17 +19,22 @@ CSV_NAME = "nccl_tuner.csv"
 NCCL_COLLECTIVES = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce")
 
 
+def check_folder(folder: Path, kind: str) -> None:
+    """Make a folder for plans of a collective; one that has such plans is refused."""
+    _make(folder)
+    old = sorted(folder.glob(f"{kind}-*.plan"))
+    if old:
+        raise FormatError(
+            f"{folder}: it has plans for {kind} already, such as {old[0].name}; remove them, or give another folder"
+        )
+
+
 def write_plans(windows: Sequence[Window], workshop: Workshop, folder: Path) -> list[Path]:
     """A plan file for each window and each form of call, proven again after writing; nothing for the runtime's own choices.
 
     Files state sizes as the runtime compares them: by the larger of a rank's two buffers.
     """
-    _make(folder)
-    old = sorted(folder.glob(f"{workshop.kind}-*.plan"))
-    if old:
-        raise FormatError(
-            f"{folder}: it has plans for {workshop.kind} already, such as {old[0].name}; remove them, or give another folder"
-        )
+    check_folder(folder, workshop.kind)
     written = []
     for number, window in enumerate(windows):
         candidate = window.chosen.candidate

@@ -127,7 +127,7 @@ WINDOWS: Mapping[str, tuple[Window, ...]] = {
         Window(anywhere, NO_LIMIT, "reducescatter_recursive_halving", "the bytes of a ring, which is too long here"),
     ),
     "alltoall": (
-        Window(host_levels, per_rank(MIB), "alltoall_two_step", "fewer and larger messages between hosts"),
+        Window(host_levels, per_rank(32 * KIB), "alltoall_two_step", "fewer and larger messages between hosts"),
         Window(anywhere, NO_LIMIT, "alltoall_allpairs", "every byte is sent once"),
     ),
     "alltonext": (
