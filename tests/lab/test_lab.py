@@ -256,3 +256,28 @@ def test_a_part_of_the_benchmark_runs(tmp_path: Path) -> None:
     }
     assert all(seconds > 0 for table in tables for row in table["rows"] for seconds in row["rounds"])
     assert page.read_text().startswith("# Measured in the lab")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+def test_some_reduction_programs_are_carried_out_and_ranked(tmp_path: Path) -> None:
+    script, out = Path(__file__).parents[2] / "benchmarks" / "p2_lab.py", tmp_path / "p2.jsonl"
+    command = [
+        sys.executable,
+        str(script),
+        "--out",
+        str(out),
+        "--shapes",
+        "2x4,4x2",
+        "--backends",
+        "hemiola",
+        "--quick",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(rows) == len({(row["case"], row["program"]) for row in rows}) == 60
+    assert "of 2 cases: top-1" in done.stdout
+    again = subprocess.run([*command, "--report"], capture_output=True, text=True, timeout=200, check=False)
+    assert "of 2 cases: top-1" in again.stdout

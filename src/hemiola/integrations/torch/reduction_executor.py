@@ -24,6 +24,10 @@ from hemiola.synthesis.program import ReductionProgram, Step
 from hemiola.synthesis.rows_held import Rows, group_steps
 from hemiola.synthesis.state import Request
 
+# Newer releases of torch have other names for the same.
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
 
 @dataclass(frozen=True, slots=True)
 class _Call:
@@ -139,10 +143,10 @@ def _run(call: _Call, chunks: torch.Tensor) -> None:
                 list(call.after[call.own]),
             )
             part = torch.empty_like(chunks[kept])
-            dist.reduce_scatter_tensor(part, chunks[rows], group=call.group)
+            _reduce_scatter(part, chunks[rows], group=call.group)
             chunks[kept] = part
         case Step.ALLGATHER:
             rows = [row for number in call.by_rank for row in call.before[number]]
             gathered = torch.empty_like(chunks[rows])
-            dist.all_gather_into_tensor(gathered, chunks[before], group=call.group)
+            _all_gather(gathered, chunks[before], group=call.group)
             chunks[rows] = gathered
