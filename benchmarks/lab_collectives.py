@@ -18,15 +18,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from hemiola.algorithms.library import ALGORITHMS
-from hemiola.compiler.compile import compile_program
 from hemiola.compiler.options import CompileOptions
 from hemiola.errors import HemiolaError
 from hemiola.integrations.bench.contestant import IN_PLACE
 from hemiola.integrations.bench.team import obstacle as missing_library
 from hemiola.ir.plan import Plan
+from hemiola.lab.library_plan import plan_of, rings
 from hemiola.lab.measure import Measured
 from hemiola.lab.namespaces import obstacle
 from hemiola.lab.session import ELEMENT, LABELS, OWN_CHOICE, Session, open_session
@@ -83,20 +81,6 @@ class Table:
     def counts(self, row: Measured) -> bool:
         """Whether it was the wire that was measured."""
         return self.near_the_wire and row.counts
-
-
-def plan_of(
-    algorithm: str, num_ranks: int, *, options: CompileOptions | None = None, **parameters: Any
-) -> Plan:
-    """A plan of the library, as the collective is mostly called."""
-    found = ALGORITHMS[algorithm]
-    program = found.build(ranks=num_ranks, in_place=IN_PLACE.get(found.kind, False), **parameters)
-    return compile_program(program, options).plan
-
-
-def rings(levels: Sequence[int]) -> dict[str, Any]:
-    """Hierarchical with rings at both levels, or without a ring where a host has only one rank."""
-    return {"levels": tuple(levels), "inside": "ring", "across": "ring"}
 
 
 def allreduce_plans(shape: str) -> dict[str, Plan]:

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 
+from hemiola.placement.enumerate import matrices
 from hemiola.simulator.grouped_steps import GroupedStep, StepClock
 from hemiola.synthesis.costs import edge_costs, levels_above_one
 from hemiola.synthesis.rank import Question
@@ -45,30 +46,6 @@ class Row:
     blocking_seconds: float
     pipelined_seconds: float
     program: str
-
-
-def matrices(axes: Sequence[int], counts: Sequence[int]) -> Iterator[Matrix]:
-    """Every placement: rows multiply to axes, columns to levels."""
-    if len(counts) == 1:
-        if prod(axes) == counts[0]:
-            yield tuple((axis,) for axis in axes)
-        return
-    for column in columns(axes, counts[0]):
-        rest = [axis // part for axis, part in zip(axes, column, strict=True)]
-        for others in matrices(rest, counts[1:]):
-            yield tuple((part, *row) for part, row in zip(column, others, strict=True))
-
-
-def columns(axes: Sequence[int], count: int) -> Iterator[tuple[int, ...]]:
-    """Parts of every axis whose product is ``count``."""
-    if not axes:
-        if count == 1:
-            yield ()
-        return
-    for part in range(1, min(axes[0], count) + 1):
-        if axes[0] % part == 0 and count % part == 0:
-            for rest in columns(axes[1:], count // part):
-                yield (part, *rest)
 
 
 def all_axes(num_devices: int) -> Iterator[tuple[int, ...]]:

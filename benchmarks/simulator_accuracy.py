@@ -20,14 +20,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hemiola.algorithms.library import ALGORITHMS
-from hemiola.compiler.compile import compile_program
 from hemiola.errors import HemiolaError, LabError
 from hemiola.integrations.bench.bound import measure_rates
 from hemiola.integrations.bench.contestant import IN_PLACE, Task
 from hemiola.integrations.bench.team import Team
 from hemiola.integrations.bench.turns import take_turns
 from hemiola.ir.plan import Plan
+from hemiola.lab.library_plan import plan_of, rings
 from hemiola.lab.namespaces import obstacle
 from hemiola.lab.session import OWN, Session, open_session
 from hemiola.report.machine import describe_machine
@@ -96,19 +95,6 @@ class Case:
             self.part, self.shape, load.plan.collective.kind, self.label, int(load.num_bytes),
             self.observation.seconds, predicted, self.busy, self.counts,
         )  # fmt: skip
-
-
-def plan_of(algorithm: str, num_ranks: int, **parameters: Any) -> Plan:
-    """A plan of the library, as the collective is mostly called."""
-    found = ALGORITHMS[algorithm]
-    return compile_program(
-        found.build(ranks=num_ranks, in_place=IN_PLACE.get(found.kind, False), **parameters)
-    ).plan
-
-
-def rings(levels: tuple[int, int]) -> dict[str, Any]:
-    """Both levels as rings."""
-    return {"levels": levels, "inside": "ring", "across": "ring"}
 
 
 def allreduces(levels: tuple[int, int], *, many: bool) -> dict[str, Plan]:
@@ -217,10 +203,10 @@ def judge_lab(quick: bool) -> tuple[dict[str, Any], list[Row]]:
     known = list(fitted(SIZES))
     usable = [case.observation for case in known if case.counts]
     if len(usable) < len(known) / 2:
-        print(
-            "the machine is too busy: most of the measurements to be fitted are CPU-bound; using all of them"
+        raise LabError(
+            "most of the measurements to be fitted are CPU-bound, and what is fitted to them says nothing; "
+            "run it while the machine does nothing else"
         )
-        usable = [case.observation for case in known]
     constants = fit_runtime(usable)
     print(f"fitted to {len(usable)} all-reduces on {FITTED_SHAPE}: {constants}")
     print(f"  {'':<58} {'measured':>8} {'predicted':>8}   error")

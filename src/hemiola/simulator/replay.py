@@ -64,23 +64,10 @@ def simulate_together(
     network = network_of(system, _one_efficiency(protocols))
     resources = _Resources.of(network)
     sizes = {key: chunk_bytes_by_tile(load.plan, load.num_bytes, tiling) for key, load in _distinct(loads)}
-    jobs: list[_core.Job] = []
-    ends: list[npt.NDArray[np.int64]] = []
-    for load, protocol in zip(loads, protocols, strict=True):
-        ends.append(_ends(load, system))
-        tables = (load.plan.ranks, load.plan.threadblocks, load.plan.steps, load.plan.dependencies)
-        ranks, threadblocks, steps, dependencies = map(as_bytes, tables)
-        jobs.append(
-            (
-                ranks,
-                threadblocks,
-                steps,
-                dependencies,
-                sizes[_key(load)],
-                protocol.step_seconds,
-                protocol.threadblock_bandwidth,
-            )
-        )
+    jobs = [
+        _job(load.plan, protocol, sizes[_key(load)]) for load, protocol in zip(loads, protocols, strict=True)
+    ]
+    ends = [_ends(load, system) for load in loads]
     num_slots = tiling.num_slots(load.plan for load in loads)
     src, dst = np.concatenate(ends, axis=1) if ends else np.empty((2, 0), np.int64)
     first_hop, hops = network.routes(src, dst)
@@ -119,6 +106,15 @@ def simulate_together(
         pieces=from_bytes(path, PIECE)[::-1],
         protocols=tuple(protocols),
     )
+
+
+def _job(plan: Plan, protocol: Protocol, chunk_bytes: npt.NDArray[np.float64]) -> _core.Job:
+    """A plan as the core takes it."""
+    ranks, threadblocks, steps, dependencies = map(
+        as_bytes, (plan.ranks, plan.threadblocks, plan.steps, plan.dependencies)
+    )
+    costs = (protocol.step_seconds, protocol.threadblock_bandwidth)
+    return ranks, threadblocks, steps, dependencies, chunk_bytes, *costs
 
 
 def protocol_of(plan: Plan, system: System) -> Protocol:

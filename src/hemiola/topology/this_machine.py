@@ -87,9 +87,14 @@ def _measure_one(barrier: Barrier) -> tuple[list[float], list[float]]:
     return adds, copies
 
 
-def _rate(work: Callable[[], None]) -> float:
+def rate_of(work: Callable[[], None], num_bytes: int, seconds: float) -> float:
+    """Bytes per second of some work on ``num_bytes``, done again and again for so long."""
     begin, times = time.perf_counter(), 0
-    while (elapsed := time.perf_counter() - begin) < ROUND_SECONDS or not times:
+    while (elapsed := time.perf_counter() - begin) < seconds or not times:
         work()
         times += 1
-    return times * BUFFER_BYTES / elapsed
+    return times * num_bytes / elapsed
+
+
+def _rate(work: Callable[[], None]) -> float:
+    return rate_of(work, BUFFER_BYTES, ROUND_SECONDS)

@@ -18,7 +18,6 @@ two rates are measured with all cores busy, on memory that no cache holds.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -30,6 +29,7 @@ from hemiola.runtime.arrays import ELEMENTS
 from hemiola.runtime.launch import run_ranks
 from hemiola.runtime.numbers import NUMBERS
 from hemiola.runtime.store import Store
+from hemiola.topology.this_machine import rate_of
 
 BUFFER_BYTES = 64 << 20
 ROUND_SECONDS = 0.1
@@ -96,11 +96,7 @@ def _measure_core(rank: int, store: Store, cores: int, element: str) -> tuple[li
 
 
 def _rate(work: Callable[[], None]) -> float:
-    begin, times = time.perf_counter(), 0
-    while (elapsed := time.perf_counter() - begin) < ROUND_SECONDS or not times:
-        work()
-        times += 1
-    return times * BUFFER_BYTES / elapsed
+    return rate_of(work, BUFFER_BYTES, ROUND_SECONDS)
 
 
 def _meet(store: Store, where: str, rank: int, count: int) -> None:
