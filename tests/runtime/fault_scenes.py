@@ -123,13 +123,17 @@ def hurry_away(seat: Seat, num_times: int) -> None:
 
 
 def start_program(seat: Seat) -> None:
-    """A communicator in use while another program is started."""
+    """A communicator in use while another program is started, and has come so far that it reads no file of its own."""
     comm = seat.communicator(timeout=TIMEOUT_SECONDS)
     perform(comm, ALL_REDUCE)
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
+    wait = "import sys; print('up', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", wait]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"up\n"
         seat.tell(Ready(segments_of("self"), program.pid))
         seat.hear()
-        assert program.stdin is not None
         program.stdin.close()
     comm.close()
 
