@@ -32,14 +32,18 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 
+from hemiola.algorithms.library import ALGORITHMS
+from hemiola.compiler.compile import compile_program
 from hemiola.errors import LabError
 from hemiola.lab.execute import execute
 from hemiola.lab.lab import Starter
 from hemiola.lab.namespaces import obstacle
 from hemiola.lab.shape import Shape
+from hemiola.lab.usage import Usage
 from hemiola.placement.axes import parse_axes
 from hemiola.placement.enumerate import enumerate_placements
 from hemiola.report.machine import describe_machine
+from hemiola.runtime.plan_source import Choice, Explanation, PlanRequest, plan_digest, provide_default
 from hemiola.simulator.rescale import with_bandwidths
 from hemiola.synthesis.costs import edge_costs
 from hemiola.synthesis.program import parse_program
@@ -48,6 +52,7 @@ from hemiola.synthesis.share import device_groups, factors_of, shared_system
 from hemiola.synthesis.table import table_of
 from hemiola.topology.shapes import load_shape, shape_text
 from hemiola.topology.system import System
+from hemiola.tuning.library_plans import LibraryPlans
 
 SHAPES = ("2x4", "4x2", "4x4", "2racks-2x2", "rails-2x4")
 FITTED = SHAPES[0]
@@ -56,15 +61,20 @@ AXES: Mapping[int, tuple[str, ...]] = {
     16: ("a=16", "a=4,b=4", "a=2,b=8"),
 }
 BACKENDS = ("hemiola", "gloo")
-NUM_BYTES = 1 << 20
-"""Of every device: a flat ring takes 75 ms on 2x4."""
-RUNS = 3
+NUM_BYTES: Mapping[str, int] = {
+    "2x4": 1 << 20, "4x2": 1 << 20, "4x4": 1 << 19, "2racks-2x2": 1 << 19, "rails-2x4": 1 << 19
+}  # fmt: skip
+"""Of every device: a flat ring takes 75 to 150 ms."""
+LEAST_RUNS, MOST_RUNS, SECONDS_OF_RUNS = 3, 5, 0.3
 LONGEST = {1: 2, 2: 5, 3: 6}
 """Steps of the programs that are looked at, by depth; at depths 1 and 2 these are all there are."""
 SAMPLE = 200
 IMPROVED = 1.03
 QUICK_PROGRAMS = 30
 SECONDS_OF_A_SHAPE = 3600.0
+FLAT = "allreduce(0, InsideGroup)"
+TREE, LIBRARY = "double tree", "library"
+"""All-reduces that are no programs: on hemiola only, on all devices of a group at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +92,25 @@ class Case:
         return tuple(factor for factor in factors_of(self.matrix, self.rows) if factor > 1)
 
     @property
+    def groups(self) -> list[list[int]]:
+        """The devices that reduce with each other; a device's number follows its place in the hierarchy."""
+        return sorted(sorted(group) for group in device_groups(self.matrix, self.rows))
+
+    @property
     def key(self) -> str:
-        """In the file of results."""
-        return f"{self.shape} {self.axes} {self.matrix} {self.rows}"
+        """Of what is run: reductions of several placements have the same groups, and are run once."""
+        return f"{self.shape} {self.groups}"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A program of a case, to be run."""
+    """A program, to be run."""
 
     case: str
     program: str
     factors: tuple[int, ...]
     groups: list[list[int]]
+    num_bytes: int
 
 
 def cases(shape: str) -> Iterator[Case]:
@@ -121,20 +137,24 @@ def programs(case: Case, *, quick: bool) -> list[str]:
     return [*found[:7], *random.Random(0).sample(found[7:], limit - 7)]
 
 
+def tasks_of(shape: str, backend: str, *, quick: bool) -> Iterator[Task]:
+    """What is to be run on a shape."""
+    baselines = [TREE, LIBRARY] if backend == "hemiola" else []
+    seen = set()
+    for case in chosen(shape, quick=quick):
+        if case.key not in seen:
+            seen.add(case.key)
+            for program in [*baselines, *programs(case, quick=quick)]:
+                yield Task(case.key, program, case.factors, case.groups, NUM_BYTES[shape])
+
+
 def run_shape(shape: str, backend: str, out: Path, *, quick: bool) -> None:
     """Run what is not in the file yet."""
     done = {(row["case"], row["program"]) for row in read(out) if row["backend"] == backend}
-    tasks = [
-        Task(
-            case.key, program, case.factors, [list(group) for group in device_groups(case.matrix, case.rows)]
-        )
-        for case in chosen(shape, quick=quick)
-        for program in programs(case, quick=quick)
-        if (case.key, program) not in done
-    ]
+    tasks = [task for task in tasks_of(shape, backend, quick=quick) if (task.case, task.program) not in done]
     if not tasks:
         return
-    print(f"{shape} on {backend}: {len(tasks)} programs", flush=True)
+    print(f"{time.strftime('%H:%M:%S')} {shape} on {backend}: {len(tasks)} programs", flush=True)
     with (
         Starter(f"p2-{os.getpid()}-{shape}", Shape(shape, shape_text(shape))) as lab,
         tempfile.NamedTemporaryFile("w", suffix=".json") as asked,
@@ -162,6 +182,42 @@ def chosen(shape: str, *, quick: bool) -> list[Case]:
     )
 
 
+class StepPlans:
+    """The plans of steps on our own runtime: rings and chains, as the steps of P² are, and not what the library would choose.
+
+    The library knows hosts, so that its all-reduce is hierarchical by itself; it is measured too, as a baseline.
+    """
+
+    RINGS: Mapping[str, str] = {
+        "allreduce": "allreduce_ring", "reducescatter": "reducescatter_ring", "allgather": "allgather_ring",
+        "reduce": "reduce_chain", "broadcast": "broadcast_chain",
+    }  # fmt: skip
+
+    def __init__(self) -> None:
+        self.mode = LIBRARY
+        self._library = LibraryPlans()
+        self._built: dict[tuple[str, PlanRequest], Choice] = {}
+
+    def choose(self, request: PlanRequest) -> Choice:
+        """A ring or a chain, two trees, or what the library says."""
+        if self.mode == LIBRARY or request.kind not in self.RINGS:
+            return self._library.choose(request)
+        trees = self.mode == TREE and request.kind == "allreduce"
+        name = "allreduce_double_binary_tree" if trees else self.RINGS[request.kind]
+        known = self._built.get((name, request))
+        if known is None:
+            rooted = {"root": request.root} if "root" in ALGORITHMS[name].parameters else {}
+            program = ALGORITHMS[name].build(ranks=request.num_ranks, in_place=request.in_place, **rooted)
+            plan = compile_program(program).plan
+            known = Choice(plan, plan_digest(plan), "as a step of P²")
+            self._built[name, request] = known
+        return known
+
+    def explain(self, request: PlanRequest) -> Explanation:
+        """The choice alone."""
+        return Explanation(request, self.choose(request), ())
+
+
 def be_rank(asked: Path, backend: str, out: Path) -> None:
     """A rank: run all tasks, and on rank 0 write what was measured."""
     import torch
@@ -170,26 +226,39 @@ def be_rank(asked: Path, backend: str, out: Path) -> None:
     from hemiola.torch import ReductionExecutor
 
     torch.set_num_threads(1)
+    plans = StepPlans()
+    provide_default(lambda slots: plans)
     dist.init_process_group(backend)
     rank = dist.get_rank()
     for task in json.loads(asked.read_text()):
         factors = tuple(task["factors"])
-        executor = ReductionExecutor(parse_program(task["program"], len(factors)), factors, task["groups"])
+        plans.mode = LIBRARY
+        dist.barrier()
+        text = FLAT if task["program"] in (TREE, LIBRARY) else task["program"]
+        executor = ReductionExecutor(parse_program(text, len(factors)), factors, task["groups"])
         group = next(group for group in task["groups"] if rank in group)
-        data = torch.empty(NUM_BYTES // 4)
-        times = []
-        for _ in range(RUNS + 1):
+        data = torch.empty(task["num_bytes"] // 4)
+        times: list[float] = []
+        earlier = Usage.now()
+        while len(times) <= LEAST_RUNS or (len(times) <= MOST_RUNS and sum(times) < SECONDS_OF_RUNS):
             data.fill_(float(rank))
+            plans.mode = LIBRARY
             dist.barrier()
+            plans.mode = task["program"]
             begin = time.perf_counter()
             executor.all_reduce(data)
             seconds = torch.tensor(time.perf_counter() - begin, dtype=torch.float64)
+            plans.mode = LIBRARY
             assert (data == sum(group)).all(), f"{task['program']} computed a wrong sum"
             dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
             times.append(float(seconds))
+        busy = Usage.now().busy_since(earlier)
         executor.close()
         if rank == 0:
-            row = {"backend": backend, "case": task["case"], "program": task["program"], "seconds": times[1:]}
+            row = {
+                "backend": backend, "case": task["case"], "program": task["program"], "num_bytes": task["num_bytes"],
+                "seconds": times[1:], "busy": round(busy, 3),
+            }  # fmt: skip
             with out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
     dist.destroy_process_group()
@@ -216,7 +285,7 @@ class Constants:
         """Seconds of programs, each step waiting for the one before."""
         table = table_of(len(case.factors))
         share = shared_system(self.apply(load_shape(case.shape)), case.matrix, case.rows)
-        costs = edge_costs(table, share, NUM_BYTES)
+        costs = edge_costs(table, share, NUM_BYTES[case.shape])
         paths = {str(table.program(path)): path for path in paths_up_to(table, LONGEST[len(case.factors)])}
         return [costs.blocking(paths[one]) + self.call_seconds * len(paths[one]) for one in asked]
 
