@@ -22,8 +22,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ from hemiola.placement.axes import parse_axes
 from hemiola.placement.enumerate import enumerate_placements
 from hemiola.report.machine import describe_machine
 from hemiola.runtime.plan_source import Choice, Explanation, PlanRequest, plan_digest, provide_default
+from hemiola.simulator.gloo_steps import GlooClock
+from hemiola.simulator.grouped_steps import RingClock, StepClock
 from hemiola.simulator.rescale import with_bandwidths
 from hemiola.synthesis.costs import edge_costs
 from hemiola.synthesis.program import parse_program
@@ -266,51 +269,98 @@ def be_rank(asked: Path, backend: str, out: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What a backend costs beside the described rates."""
+    """What a backend costs beside the described rates; all ranks of a lab share the cores of one machine."""
 
     efficiency: float
+    """The part of a NIC's rate that data gets."""
     call_seconds: float
+    """Of a core, for every call of every rank."""
     memory_bandwidth: float
+    """Bytes per second that all ranks together move inside of hosts."""
 
     def apply(self, system: System) -> System:
         """The system as the backend finds it."""
-        depth = system.host_depth
-        changed = with_bandwidths(system, self.efficiency, range(depth))
-        link = changed.levels[-1].link
+        changed = with_bandwidths(system, self.efficiency, range(system.host_depth))
+        link, each = changed.levels[-1].link, self.memory_bandwidth / system.num_ranks
         assert link is not None
-        inside = replace(link, bandwidth_in=self.memory_bandwidth, bandwidth_out=self.memory_bandwidth)
+        inside = replace(link, bandwidth_in=each, bandwidth_out=each)
         return replace(changed, levels=(*changed.levels[:-1], replace(changed.levels[-1], link=inside)))
 
-    def predict(self, case: Case, asked: Sequence[str]) -> list[float]:
+    def predict(self, case: Case, backend: str, asked: Sequence[str]) -> list[float]:
         """Seconds of programs, each step waiting for the one before."""
-        table = table_of(len(case.factors))
-        share = shared_system(self.apply(load_shape(case.shape)), case.matrix, case.rows)
-        costs = edge_costs(table, share, NUM_BYTES[case.shape])
-        paths = {str(table.program(path)): path for path in paths_up_to(table, LONGEST[len(case.factors)])}
-        return [costs.blocking(paths[one]) + self.call_seconds * len(paths[one]) for one in asked]
+        system, depth = load_shape(case.shape), len(case.factors)
+        table, paths = table_of(depth), paths_by_name(depth)
+        share = shared_system(self.apply(system), case.matrix, case.rows)
+        costs = edge_costs(table, share, NUM_BYTES[case.shape], CLOCKS[backend])
+        call = self.call_seconds * system.num_ranks / CORES
+        return [costs.blocking(paths[one]) + call * len(paths[one]) for one in asked]
 
 
-def fit(rows: Mapping[str, Mapping[str, float]]) -> Constants:
-    """The constants of a backend from the cases of the first shape."""
-    known = [case for case in cases(FITTED) if case.key in rows]
+CLOCKS: Mapping[str, Callable[[System], StepClock]] = {"hemiola": RingClock, "gloo": GlooClock}
+CORES = 2
+
+
+@cache
+def paths_by_name(depth: int) -> dict[str, tuple[int, ...]]:
+    """The edges of every program that is looked at."""
+    table = table_of(depth)
+    return {str(table.program(path)): tuple(path) for path in paths_up_to(table, LONGEST[depth])}
+
+
+def fit(measured: Mapping[str, Results], backend: str) -> Constants:
+    """The constants of a backend from the reductions of the first shape that have more than one level."""
+    known = {
+        case.key: case for case in cases(FITTED) if case.key in measured and len(case.factors) > 1
+    }.values()
 
     def errors(logs: Any) -> Any:
         constants = Constants(*np.exp(logs).tolist())
-        return np.concatenate(
-            [
-                np.log(
-                    np.array(constants.predict(case, list(rows[case.key]))) / list(rows[case.key].values())
-                )
-                for case in known
-            ]
-        )
+        parts = []
+        for case in known:
+            names, seconds = measured[case.key].programs()
+            parts.append(np.log(np.array(constants.predict(case, backend, names)) / seconds))
+        return np.concatenate(parts)
 
-    start = np.log([0.95, 1e-3, 1e9])
-    bounds = (np.log([0.5, 1e-6, 5e7]), np.log([1.0, 0.1, 1e11]))
+    start = np.log([0.95, 1e-3, 4e9])
+    bounds = (np.log([0.5, 1e-6, 1e8]), np.log([1.0, 0.1, 1e12]))
     found = least_squares(
         errors, start, bounds=bounds, loss="soft_l1", f_scale=0.1, diff_step=1e-3, max_nfev=40
     )
     return Constants(*(float(f"{number:.4g}") for number in np.exp(found.x)))
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What was measured of one reduction: the seconds of each run, by program."""
+
+    runs: Mapping[str, Sequence[float]]
+
+    def median(self, program: str) -> float:
+        """Seconds of a program, or not a number where it was not run."""
+        return statistics.median(self.runs[program]) if program in self.runs else math.nan
+
+    def programs(self) -> tuple[list[str], Any]:
+        """The programs, without the baselines that are none, and their seconds."""
+        names = [name for name in self.runs if name not in (TREE, LIBRARY)]
+        return names, np.array([self.median(name) for name in names])
+
+    @property
+    def spread(self) -> float:
+        """Of the runs of a program, at the median: programs that are this close are ties."""
+        names, _ = self.programs()
+        return statistics.median(
+            (max(self.runs[name]) - min(self.runs[name])) / self.median(name) for name in names
+        )
+
+    @property
+    def default(self) -> float:
+        """The best of the ring and the tree over all devices of a group."""
+        tree = (
+            self.median(TREE)
+            if TREE in self.runs
+            else self.median("reduce(0, InsideGroup); broadcast(0, InsideGroup)")
+        )
+        return float(np.nanmin([self.median(FLAT), tree]))
 
 
 def read(out: Path) -> list[dict[str, Any]]:
@@ -318,76 +368,120 @@ def read(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
 
 
+def results(out: Path, backend: str) -> dict[str, Results]:
+    """All that a backend has run, by reduction."""
+    found: dict[str, dict[str, Sequence[float]]] = {}
+    for row in read(out):
+        if row["backend"] == backend:
+            found.setdefault(row["case"], {})[row["program"]] = row["seconds"]
+    return {case: Results(runs) for case, runs in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How well the programs of one reduction were ranked, and what the best of them gains."""
+
+    case: Case
+    num_programs: int
+    tops: Mapping[int, bool]
+    """Whether one of so many first choices is the best, or ties with it."""
+    regret: float
+    spearman: float
+    error: float
+    gain: float
+    """Over the best of ring and tree."""
+    over_library: float
+    worst: float
+    """Times the best program's time."""
+
+    def __str__(self) -> str:
+        case = self.case
+        words = f"{case.shape}, {case.axes} as {case.matrix}, over {','.join(map(str, case.rows))}"
+        tops = " ".join(f"{'yes' if self.tops[k] else 'no':>5}" for k in TOPS)
+        return (
+            f"  {words:<58} {self.num_programs:>8} {tops}  {100 * self.regret:>5.1f}%  {self.spearman:>8.3f}"
+            f" {100 * self.error:>5.1f}%  {self.gain:>9.2f}  {self.over_library:>9.2f} {self.worst:>10.1f}"
+        )
+
+
+TOPS = (1, 5, 10)
+
+
+def judge(case: Case, backend: str, measured: Results, constants: Constants) -> Judgement:
+    """Compare the order that was predicted with the one that was measured."""
+    names, seconds = measured.programs()
+    predicted = np.array(constants.predict(case, backend, names))
+    order = np.argsort(predicted, kind="stable")
+    best = float(seconds.min())
+    tie = best * (1 + measured.spread)
+    first = float(seconds[order[0]])
+    return Judgement(
+        case,
+        len(names),
+        {k: bool((seconds[order[:k]] <= tie).any()) for k in TOPS},
+        0.0 if first <= tie else first / best - 1,
+        float(spearmanr(predicted, seconds).statistic),
+        float(np.median(np.abs(predicted / seconds - 1))),
+        measured.default / best,
+        measured.median(LIBRARY) / best,
+        float(seconds.max()) / best,
+    )
+
+
 def report(out: Path) -> None:
     """How well the programs were ranked, backend by backend."""
     for backend in BACKENDS:
-        mine = [row for row in read(out) if row["backend"] == backend]
-        medians: dict[str, dict[str, float]] = {}
-        spreads: dict[str, dict[str, float]] = {}
-        for row in mine:
-            median = statistics.median(row["seconds"])
-            medians.setdefault(row["case"], {})[row["program"]] = median
-            spreads.setdefault(row["case"], {})[row["program"]] = (
-                max(row["seconds"]) - min(row["seconds"])
-            ) / median
-        if not any(key.startswith(f"{FITTED} ") for key in medians):
+        measured = results(out, backend)
+        if not any(key.startswith(f"{FITTED} ") for key in measured):
             continue
-        constants = fit(medians)
+        constants = fit(measured, backend)
         print(f"\n{backend}: {constants}, fitted on {FITTED}")
-        print(f"  {'case':<58} programs  top1 top5 top10  regret  Spearman  error  best/flat  worst/best")
-        lines = []
-        for shape in SHAPES:
-            for case in cases(shape):
-                if case.key in medians and len(medians[case.key]) > 3:
-                    lines.append(_line(case, medians[case.key], spreads[case.key], constants))
-                    print(lines[-1][0], flush=True)
-        _summary([line[1] for line in lines])
+        print(
+            f"  {'':<58} programs  top-1 top-5 top-10 regret  Spearman  error  ring,tree  library    worst"
+            f"\n  {'':<58} {'':<58} (÷ best program)"
+        )
+        judgements = []
+        for case in (case for shape in SHAPES for case in cases(shape)):
+            if case.key in measured and len(case.factors) > 1:
+                judgements.append(judge(case, backend, measured[case.key], constants))
+                print(judgements[-1], flush=True)
+        summarize(judgements)
+        placements(measured)
 
 
-def _line(
-    case: Case, measured: Mapping[str, float], spread: Mapping[str, float], constants: Constants
-) -> tuple[str, dict[str, float]]:
-    names = list(measured)
-    seconds = np.array([measured[name] for name in names])
-    predicted = np.array(constants.predict(case, names))
-    order = np.argsort(predicted, kind="stable")
-    best = float(seconds.min())
-    # Programs within the spread of their repetitions are ties.
-    tie = best * (1 + statistics.median(spread.values()))
-    top = {k: bool((seconds[order[:k]] <= tie).any()) for k in (1, 5, 10)}
-    flat = measured.get("allreduce(0, InsideGroup)", math.nan)
-    facts = {
-        "top1": top[1], "top5": top[5], "top10": top[10], "regret": float(seconds[order[0]]) / best - 1,
-        "spearman": float(spearmanr(predicted, seconds).statistic),
-        "error": float(np.median(np.abs(predicted / seconds - 1))), "gain": flat / best,
-        "spread": float(seconds.max()) / best, "best": best,
-    }  # fmt: skip
-    words = f"{case.shape}, {case.axes} as {case.matrix}, over {case.rows}"
-    text = (
-        f"  {words:<58} {len(names):>8}  {'yes' if top[1] else 'no':>4} {'yes' if top[5] else 'no':>4} "
-        f"{'yes' if top[10] else 'no':>5}  {100 * facts['regret']:>5.1f}%  {facts['spearman']:>8.3f} {100 * facts['error']:>5.1f}%"
-        f"  {facts['gain']:>9.2f}  {facts['spread']:>10.1f}"
-    )
-    return text, facts
-
-
-def _summary(facts: Sequence[Mapping[str, float]]) -> None:
-    if not facts:
+def summarize(judgements: Sequence[Judgement]) -> None:
+    """All reductions of more than one level together; those with the same groups count once."""
+    if not judgements:
         return
-    gains = [one["gain"] for one in facts if not math.isnan(one["gain"])]
-    better = [gain for gain in gains if gain > IMPROVED]
-    print(
-        f"  of {len(facts)} cases: top-1 {_share(facts, 'top1')}, top-5 {_share(facts, 'top5')}, top-10 {_share(facts, 'top10')}; "
-        f"median regret {100 * statistics.median(one['regret'] for one in facts):.1f} %, "
-        f"median Spearman {statistics.median(one['spearman'] for one in facts):.3f}, "
-        f"median error {100 * statistics.median(one['error'] for one in facts):.1f} %; "
-        f"{len(better)} of {len(gains)} improved by more than 3 %, on average {statistics.mean(gains) if gains else 1:.2f} times as fast, "
-        f"at most {max(gains, default=1):.2f}"
-    )
+    distinct = list({one.case.key: one for one in judgements}.values())
+    for words, some in (
+        ("reductions under placements", judgements),
+        ("of them with different groups", distinct),
+    ):
+        gains = [one.gain for one in some]
+        better = [gain for gain in gains if gain > IMPROVED]
+        tops = ", ".join(f"top-{k} {100 * statistics.mean(one.tops[k] for one in some):.0f} %" for k in TOPS)
+        print(
+            f"  {len(some)} {words}: {tops}; median regret {100 * statistics.median(one.regret for one in some):.1f} %, "
+            f"Spearman {statistics.median(one.spearman for one in some):.3f} (least {min(one.spearman for one in some):.3f}), "
+            f"error {100 * statistics.median(one.error for one in some):.1f} %; {100 * len(better) / len(gains):.0f} % improved by more than "
+            f"3 % over the best of ring and tree, on average {statistics.mean(gains):.2f}x, at most {max(gains):.2f}x"
+        )
 
 
-def _share(facts: Sequence[Mapping[str, float]], name: str) -> str:
-    return f"{100 * sum(bool(one[name]) for one in facts) / len(facts):.0f} %"
+def placements(measured: Mapping[str, Results]) -> None:
+    """How much the placement alone changes the time of a ring over the same axes."""
+    for shape in SHAPES:
+        rings: dict[tuple[str, tuple[int, ...]], list[float]] = {}
+        for case in cases(shape):
+            if case.key in measured:
+                rings.setdefault((case.axes, case.rows), []).append(measured[case.key].median(FLAT))
+        spreads = {key: max(times) / min(times) for key, times in rings.items()}
+        if spreads:
+            (axes, rows), most = max(spreads.items(), key=lambda one: one[1])
+            print(
+                f"  {shape}: the placement changes a ring's time by up to {most:.0f}x ({axes}, over {','.join(map(str, rows))})"
+            )
 
 
 def main() -> int:

@@ -158,3 +158,11 @@ class StepClock:
             else:
                 total += max((edge.latency for edge in level.fabric.edges), default=0.0)
         return total
+
+
+class RingClock(StepClock):
+    """Times steps that are carried out by rings and chains only."""
+
+    def ways(self, step: GroupedStep, num_bytes: float) -> list[StepTime]:
+        """The ring."""
+        return [self.ring(step, num_bytes)]

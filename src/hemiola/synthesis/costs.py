@@ -11,7 +11,7 @@ resource has finished one: the maximum over the levels instead of the sum. One p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -58,13 +58,15 @@ def levels_above_one(system: System) -> list[int]:
     return [number for number, level in enumerate(system.levels) if level.count > 1]
 
 
-def edge_costs(table: Table, system: System, num_bytes: float) -> EdgeCosts:
+def edge_costs(
+    table: Table, system: System, num_bytes: float, clock_of: Callable[[System], StepClock] = StepClock
+) -> EdgeCosts:
     """The time of every step of a table, for an input (or, where it is gathered, an output) of ``num_bytes``.
 
-    ``system`` is what one group has (`share`). A step costs the same wherever it stands in the graph, but for the part
+    ``system`` is what one group has (`share`), and ``clock_of`` how a backend carries steps out. A step costs the same wherever it stands in the graph, but for the part
     of the data that its groups hold; groups that hold less than others count as if they held as much.
     """
-    levels, clock = levels_above_one(system), StepClock(system)
+    levels, clock = levels_above_one(system), clock_of(system)
     assert len(levels) == table.depth
     factors = [system.levels[level].count for level in levels]
     distinct, inverse = table.kinds

@@ -87,13 +87,19 @@ class ReductionExecutor:
         self._groups = [group for key, group in made.items() if rank in key]
 
     def all_reduce(self, tensor: torch.Tensor) -> None:
-        """Sum a tensor of any shape over this rank's reduction group, in place."""
-        num_elements = tensor.numel()
+        """Sum a tensor of any shape over this rank's reduction group, in place.
+
+        Where it is contiguous and its elements divide evenly, nothing is copied beside what the steps move.
+        """
+        data, num_elements = tensor.detach(), tensor.numel()
+        if data.is_contiguous() and num_elements % self.num_chunks == 0:
+            self.run(data.view(self.num_chunks, num_elements // self.num_chunks))
+            return
         share = -(-num_elements // self.num_chunks)
-        buffer = tensor.new_zeros(self.num_chunks * share)
-        buffer[:num_elements] = tensor.reshape(-1)
+        buffer = data.new_zeros(self.num_chunks * share)
+        buffer[:num_elements] = data.reshape(-1)
         self.run(buffer.view(self.num_chunks, share))
-        tensor.copy_(buffer[:num_elements].view(tensor.shape))
+        data.copy_(buffer[:num_elements].view(data.shape))
 
     def run(self, chunks: torch.Tensor) -> None:
         """Carry the program out on a tensor whose first dimension counts the chunks, in place."""
@@ -121,32 +127,45 @@ def _check_groups(groups: Sequence[Sequence[int]], size: int) -> None:
 
 
 def _run(call: _Call, chunks: torch.Tensor) -> None:
-    before = list(call.before[call.own])
+    before = call.before[call.own]
     match call.collective:
         case Step.ALLREDUCE:
-            part = chunks[before]
+            part = _take(chunks, before)
             dist.all_reduce(part, group=call.group)
-            chunks[before] = part
+            _put(chunks, before, part)
         case Step.REDUCE:
-            part = chunks[before]
+            part = _take(chunks, before)
             dist.reduce(part, dst=call.members[0], group=call.group)
             if call.own == 0:
-                chunks[before] = part
+                _put(chunks, before, part)
         case Step.BROADCAST:
-            rows = list(call.before[0])
-            part = chunks[rows]
+            rows = call.before[0]
+            part = _take(chunks, rows)
             dist.broadcast(part, src=call.members[0], group=call.group)
-            chunks[rows] = part
+            _put(chunks, rows, part)
         case Step.REDUCESCATTER:
-            rows, kept = (
-                [row for number in call.by_rank for row in call.after[number]],
-                list(call.after[call.own]),
-            )
-            part = torch.empty_like(chunks[kept])
-            _reduce_scatter(part, chunks[rows], group=call.group)
-            chunks[kept] = part
+            rows = tuple(row for number in call.by_rank for row in call.after[number])
+            kept = call.after[call.own]
+            part = torch.empty_like(_take(chunks, kept))
+            _reduce_scatter(part, _take(chunks, rows), group=call.group)
+            _put(chunks, kept, part)
         case Step.ALLGATHER:
-            rows = [row for number in call.by_rank for row in call.before[number]]
-            gathered = torch.empty_like(chunks[rows])
-            _all_gather(gathered, chunks[before], group=call.group)
-            chunks[rows] = gathered
+            rows = tuple(row for number in call.by_rank for row in call.before[number])
+            own = _take(chunks, before).clone()
+            gathered = _take(chunks, rows)
+            _all_gather(gathered, own, group=call.group)
+            _put(chunks, rows, gathered)
+
+
+def _take(chunks: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """Some chunks as one contiguous tensor: themselves where they are neighbours in order, otherwise a copy."""
+    first = rows[0]
+    if rows == tuple(range(first, first + len(rows))):
+        return chunks[first : first + len(rows)]
+    return chunks[list(rows)]
+
+
+def _put(chunks: torch.Tensor, rows: Rows, part: torch.Tensor) -> None:
+    """Write chunks back, unless the part is the chunks themselves."""
+    if part.data_ptr() != chunks[rows[0]].data_ptr():
+        chunks[list(rows)] = part
