@@ -1,11 +1,14 @@
 """hemiola synthesize."""
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from cli.invoke import answer, refusal, succeed
 from hemiola.cli.main import main
+from hemiola.ir.formats import read_plan
 
 ASKED = ["synthesize", "--system", "dgx-a100:2", "--axes", "data=4,model=4", "--bytes", "64MiB"]
 
@@ -13,15 +16,15 @@ ASKED = ["synthesize", "--system", "dgx-a100:2", "--axes", "data=4,model=4", "--
 def test_json_has_programs_with_steps_and_times() -> None:
     result = CliRunner().invoke(main, [*ASKED, "--reduce", "data", "--quick", "--top", "2", "--json"])
     assert result.exit_code == 0, result.output
-    answer = json.loads(result.stdout)
-    assert answer["matrix"] == [[2, 2], [1, 4]]
-    assert len(answer["programs"]) == 2
-    for one in answer["programs"]:
+    found = json.loads(result.stdout)
+    assert found["matrix"] == [[2, 2], [1, 4]]
+    assert len(found["programs"]) == 2
+    for one in found["programs"]:
         assert one["seconds"] >= one["bound_seconds"] > 0
-        assert one["baseline_seconds"] == answer["baselines"][0]["seconds"]
+        assert one["baseline_seconds"] == found["baselines"][0]["seconds"]
         for step in one["steps"]:
             assert all(len(set(group)) == len(group) for group in step["groups"])
-    inside = answer["programs"][0]["steps"][0]
+    inside = found["programs"][0]["steps"][0]
     assert (inside["collective"], inside["form"]) == ("reducescatter", "InsideGroup")
     assert sorted(inside["groups"]) == [[0, 4], [1, 5], [2, 6], [3, 7], [8, 12], [9, 13], [10, 14], [11, 15]]
 
@@ -55,3 +58,15 @@ def test_bad_input_is_one_sentence(options: list[str], words: str) -> None:
     assert result.exit_code == 2
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_plan_of_the_first_program_is_written_and_proven(tmp_path: Path) -> None:
+    plan = tmp_path / "reduction.xml"
+    asked = (*ASKED, "--reduce", "data", "--top", 1)
+    text = succeed(*asked, "-o", plan, "--target", "msccl-xml")
+    assert "Its plan: " in text
+    assert read_plan(str(plan)).num_ranks == 4
+    assert answer("verify", plan)["ok"]
+    no_plan = refusal(*asked, "--quick", "-o", tmp_path / "quick.plan")
+    assert "there is no plan to write" in no_plan
+    assert not (tmp_path / "quick.plan").exists()

@@ -46,6 +46,16 @@ def test_every_choice_of_algorithms_is_proven(exchange: str, tree: str) -> None:
         compile_reduction(program, (2, 3), exchange=exchange, tree=tree, instances=2)
 
 
+@pytest.mark.parametrize("exchange", ["ring", "allpairs", "trees"])
+def test_steps_on_channels_of_their_own_are_proven(exchange: str) -> None:
+    for program in programs_up_to(table_of(2), 3):
+        plan = compile_reduction(program, (2, 3), exchange=exchange, staged=True).plan
+        assert verify(plan, slots=2).ok, str(program)
+        # No threadblock has steps of two stages, so that none waits for one while another could go on.
+        channels = plan.threadblocks["channel"]
+        assert set(channels.tolist()) <= set(range(2 * len(program)))
+
+
 @pytest.mark.parametrize("request_", list(Request))
 def test_other_requests_are_proven(request_: Request) -> None:
     for program in programs_up_to(table_of(2, request_), 3):

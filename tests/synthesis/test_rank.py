@@ -2,6 +2,7 @@
 
 import pytest
 
+from hemiola.ir.verify import verify
 from hemiola.synthesis.costs import edge_costs
 from hemiola.synthesis.rank import Question
 from hemiola.synthesis.search import paths_up_to
@@ -62,3 +63,16 @@ def test_a_program_near_the_bound_says_so_and_others_say_why() -> None:
     assert "latency" in Question(share, 1 << 12).rank(1, replay=False).distance
     switched = shared_system(load_system("gb200-nvl72:2"), ((1, 24), (2, 3)), [0])
     assert "add up what passes" in Question(switched, 1 << 26).rank(1, replay=False).distance
+
+
+def test_steps_that_overlap_come_within_five_percent_of_the_bound() -> None:
+    """The inside of a host and its NICs are busy at the same time; in turn, steps take their sum."""
+    share = shared_system(load_system("dgx-a100:2"), ((2, 8),), [0])
+    ranking = Question(share, 1 << 30).rank(1)
+    first = ranking.programs[0]
+    assert ranking.bound.seconds <= first.seconds <= 1.05 * ranking.bound.seconds
+    assert first.seconds < 0.7 * first.blocking_seconds
+    assert not ranking.keeps_default
+    assert first.replayed is not None
+    assert first.replayed.plan is not None
+    assert verify(first.replayed.plan, slots=2).ok

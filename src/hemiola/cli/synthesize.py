@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from hemiola.cli import options
+from hemiola.cli.handover import hand_over
 from hemiola.cli.output import make_table, print_facts, print_json, print_table, print_wrapped
 from hemiola.cli.progress import working
+from hemiola.compiler.options import CompileOptions
 from hemiola.errors import ReductionError
+from hemiola.ir.plan import Plan
+from hemiola.ir.targets import TARGETS
 from hemiola.placement.axes import Axes, check_sizes, find_axis, parse_axes
 from hemiola.placement.read_matrix import read_matrix, row_major
 from hemiola.synthesis.groups import grouping_of, groups_of
@@ -39,10 +44,14 @@ MOST_DEVICES_LISTED = 4096
 )  # fmt: skip
 @click.option("--top", type=click.IntRange(1, 1000), default=5, show_default=True, metavar="K")
 @click.option("--quick", is_flag=True, help="Closed forms only: nothing is compiled, replayed or tuned.")
+@click.option(
+    "-o", "--out", metavar="OUT", help="Write the plan of the first program, for one group, to this file."
+)
+@options.target
 @options.as_json
 def command(
     system_name: str, axes: str, reduced: str, num_bytes: int, matrix_text: str | None, collective: str,
-    top: int, quick: bool, as_json: bool,
+    top: int, quick: bool, out: str | None, target: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the best programs for a reduction over some axes of a placement.
 
@@ -60,10 +69,23 @@ def command(
     question = Question(shared_system(system, matrix, rows), num_bytes, Request(collective))
     with working("searching, replaying and tuning"):
         ranking = question.rank(top, replay=not quick)
+        if out is not None:
+            hand_over({Path(out): _plan(ranking)}, TARGETS[target or "plan"], CompileOptions().slots)
     if as_json:
         print_json(_fields(system_name, sizes, rows, matrix, question, ranking))
     else:
         _print(sizes, matrix, question, ranking, [level.name for level in system.levels])
+
+
+def _plan(ranking: Ranking) -> Plan:
+    """The plan of the first program, as it was replayed."""
+    replayed = ranking.programs[0].replayed
+    if replayed is None or replayed.plan is None:
+        raise ReductionError(
+            f"there is no plan to write: programs are compiled for groups of up to {MOST_REPLAYED} devices, and not with"
+            " --quick"
+        )
+    return replayed.plan
 
 
 def _rows(names: str, axes: Axes) -> list[int]:
@@ -132,6 +154,7 @@ def _program_fields(
         "blocking_seconds": one.blocking_seconds,
         "pipelined_seconds": one.pipelined_seconds,
         "replayed": one.replayed is not None,
+        "how": None if one.replayed is None else one.replayed.how,
         "baseline_seconds": ranking.baseline.seconds,
         "bound_seconds": ranking.bound.seconds,
     }
@@ -168,6 +191,8 @@ def _print(
     click.echo()
     print_wrapped("", _verdict(ranking))
     print_wrapped("", ranking.distance)
+    if (first := ranking.programs[0].replayed) is not None:
+        print_wrapped("", f"Its plan: {first.how}.")
     how = "replayed" if ranking.programs[0].replayed is not None else "by closed form"
     print_wrapped(
         "",

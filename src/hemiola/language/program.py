@@ -62,6 +62,7 @@ class Program:
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes
         self._parallel = instances
+        self._channel = AUTOMATIC
         self._buffers = {INPUT: int(Buffer.INPUT), OUTPUT: int(Buffer.OUTPUT)}
         self._line_ids: dict[tuple[str, int], int] = {}
         meaning = collective.meaning()
@@ -116,6 +117,20 @@ class Program:
         finally:
             self._parallel = before
 
+    @contextmanager
+    def channel(self, ch: int) -> Iterator[None]:
+        """Operations inside go by channel ``ch``, unless they say otherwise; the innermost block counts.
+
+        Parts of a program on channels of their own have threadblocks of their own: while one part waits for its
+        data, the others go on with another tile.
+        """
+        self._check_by_hand((ch, AUTOMATIC, AUTOMATIC))
+        before, self._channel = self._channel, ch
+        try:
+            yield
+        finally:
+            self._channel = before
+
     def finish(self, *, check: bool = True) -> ChunkDag:
         """The program as a ChunkDag, after checking that it achieves its collective."""
         if check:
@@ -163,6 +178,8 @@ class Program:
         """Record one operation; the stamp of what it wrote."""
         if by_hand != ALL_AUTOMATIC:
             self._check_by_hand(by_hand)
+        if self._channel != AUTOMATIC and by_hand[0] == AUTOMATIC:
+            by_hand = (self._channel, *by_hand[1:])
         key = (frame.f_code.co_filename, frame.f_lineno)
         line = self._line_ids.get(key)
         if line is None:

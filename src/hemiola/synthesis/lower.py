@@ -8,6 +8,8 @@ compiled into one plan the steps form a pipeline. ``instances`` cuts every chunk
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
@@ -43,8 +45,12 @@ def lower(
     tree: str = "chain",
     instances: int = 1,
     protocol: str = "Simple",
+    staged: bool = False,
 ) -> Program:
-    """The chunk program of one reduction group; rank r is device r of the group."""
+    """The chunk program of one reduction group; rank r is device r of the group.
+
+    ``staged`` gives every step channels of its own, so that tiles of all steps are on their way at once.
+    """
     if exchange not in (*EXCHANGES, TWO_TREES) or tree not in TREES:
         raise ReductionError(
             f"a step runs on an exchange of {', '.join(EXCHANGES)}, {TWO_TREES} and a tree of {', '.join(TREES)}, not on"
@@ -54,13 +60,30 @@ def lower(
     p = Program(
         f"{request.value}_synthesized", collective, instances=instances, protocol=find_protocol(protocol)
     )
-    for steps in group_steps(program, factors, request):
+    for number, steps in enumerate(group_steps(program, factors, request)):
+        stages = Stages(p, number) if staged else None
         for step in steps:
             if exchange == TWO_TREES and step.instruction.collective is Step.ALLREDUCE:
-                _on_two_trees(p, step, keep)
+                _on_two_trees(p, step, keep, stages)
             else:
-                _lower_group(p, step, keep, EXCHANGES.get(exchange, RING), TREES[tree])
+                _lower_group(p, step, keep, EXCHANGES.get(exchange, RING), TREES[tree], stages)
     return p
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The channels of a step: one for its way in, and one for the way back of an all-reduce."""
+
+    program: Program
+    number: int
+
+    def there(self) -> AbstractContextManager[None]:
+        """What is inside goes by the first channel."""
+        return self.program.channel(2 * self.number)
+
+    def back(self) -> AbstractContextManager[None]:
+        """What is inside goes by the second channel."""
+        return self.program.channel(2 * self.number + 1)
 
 
 def compile_reduction(
@@ -71,10 +94,19 @@ def compile_reduction(
     exchange: str = "ring",
     tree: str = "chain",
     instances: int = 1,
+    staged: bool = False,
 ) -> Compiled:
     """The plan of one reduction group, proven."""
     return compile_program(
-        lower(program, factors, request=request, exchange=exchange, tree=tree, instances=instances)
+        lower(
+            program,
+            factors,
+            request=request,
+            exchange=exchange,
+            tree=tree,
+            instances=instances,
+            staged=staged,
+        )
     )
 
 
@@ -94,40 +126,55 @@ def _collective(request: Request, num_devices: int) -> tuple[Collective, str]:
 
 
 def _lower_group(
-    p: Program, step: GroupStep, keep: str, exchange: Exchange, tree: Callable[[Sequence[int]], Tree]
+    p: Program,
+    step: GroupStep,
+    keep: str,
+    exchange: Exchange,
+    tree: Callable[[Sequence[int]], Tree],
+    stages: Stages | None,
 ) -> None:
     members, first = step.members, step.before[0]
     sums, gathers = SumPlace(keep, keep), GatherPlace(keep)
-    match step.instruction.collective:
-        case Step.ALLREDUCE:
-            share = len(first) // len(members)
-            assert share * len(members) == len(first)
-            blocks = _blocks([first[at : at + share] for at in range(0, len(first), share)])
-            exchange.reduce_scatter(p, members, blocks, sums)
-            exchange.all_gather(p, members, blocks, gathers)
-        case Step.REDUCESCATTER:
-            exchange.reduce_scatter(p, members, _blocks(step.after), sums)
-        case Step.ALLGATHER:
-            exchange.all_gather(p, members, _blocks(step.before), gathers)
-        case Step.REDUCE:
-            for row in first:  # one by one, so that they follow each other down the chain
-                for child, parent in tree(members).edges:
-                    p.chunk(parent, keep, row).reduce(p.chunk(child, keep, row))
-        case Step.BROADCAST:
-            for row in first:
-                for child, parent in reversed(tree(members).edges):
-                    p.chunk(parent, keep, row).copy(child, keep, row)
+    with stages.there() if stages else nullcontext():
+        match step.instruction.collective:
+            case Step.ALLREDUCE:
+                share = len(first) // len(members)
+                assert share * len(members) == len(first)
+                blocks = _blocks([first[at : at + share] for at in range(0, len(first), share)])
+                exchange.reduce_scatter(p, members, blocks, sums)
+                with stages.back() if stages else nullcontext():
+                    exchange.all_gather(p, members, blocks, gathers)
+            case Step.REDUCESCATTER:
+                exchange.reduce_scatter(p, members, _blocks(step.after), sums)
+            case Step.ALLGATHER:
+                exchange.all_gather(p, members, _blocks(step.before), gathers)
+            case Step.REDUCE:
+                for row in first:  # one by one, so that they follow each other down the chain
+                    _up(p, tree(members), keep, row)
+            case Step.BROADCAST:
+                for row in first:
+                    _down(p, tree(members), keep, row)
 
 
-def _on_two_trees(p: Program, step: GroupStep, keep: str) -> None:
+def _on_two_trees(p: Program, step: GroupStep, keep: str, stages: Stages | None) -> None:
     """Every other chunk goes up and down the second tree."""
     trees = complementary_trees(step.members)
     for number, row in enumerate(step.before[0]):
         tree = trees[number % 2]
-        for child, parent in tree.edges:
-            p.chunk(parent, keep, row).reduce(p.chunk(child, keep, row))
-        for child, parent in reversed(tree.edges):
-            p.chunk(parent, keep, row).copy(child, keep, row)
+        with stages.there() if stages else nullcontext():
+            _up(p, tree, keep, row)
+        with stages.back() if stages else nullcontext():
+            _down(p, tree, keep, row)
+
+
+def _up(p: Program, tree: Tree, keep: str, row: int) -> None:
+    for child, parent in tree.edges:
+        p.chunk(parent, keep, row).reduce(p.chunk(child, keep, row))
+
+
+def _down(p: Program, tree: Tree, keep: str, row: int) -> None:
+    for child, parent in reversed(tree.edges):
+        p.chunk(parent, keep, row).copy(child, keep, row)
 
 
 def _blocks(rows: Sequence[Rows]) -> list[Block]:

@@ -38,8 +38,17 @@ from hemiola.tuning.tune import tune
 MOST_REPLAYED = 32
 """Devices of a group whose plans are compiled and replayed; larger ones are judged by closed forms."""
 INSTANCES = (1, 4)
-TILINGS = (Tiling(num_tiles=1), Tiling(num_tiles=8))
-"""Whole chunks, or eight pieces that follow each other: messages as large as a runtime on GPUs would make them."""
+TILES = (1, 8, 32)
+"""Whole chunks, or so many pieces that follow each other: messages as large as a runtime on GPUs would make them."""
+WAYS = (
+    ("ring", False),
+    ("ring", True),
+    ("allpairs", False),
+    ("allpairs", True),
+    (TWO_TREES, False),
+    (TWO_TREES, True),
+)
+"""What carries out the steps of a program, and whether these have channels of their own, so that they overlap."""
 NEAR = 1.05
 """As close to the bound as this needs no reason."""
 POOL = 4
@@ -54,8 +63,12 @@ class Timed:
 
     name: str
     seconds: float
-    instances: int = 1
-    protocol: str = "Simple"
+    plan: Plan | None = None
+    """What was replayed; None where a closed form said the time."""
+    num_tiles: int = 1
+    """The number of pieces of every chunk that was best."""
+    how: str = ""
+    """What carries out the steps, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +112,22 @@ class Ranking:
 
     @property
     def distance(self) -> str:
-        """How far the closed form of the first program is from the bound, and why where that is more than 5 %."""
+        """How far the first program is from the bound, and why where that is more than 5 %."""
         first, bound = self.programs[0], self.bound.seconds
-        times = first.pipelined_seconds / bound
+        times = first.seconds / bound
+        said = f"The first program takes {times:.2f} times the bound"
         if times <= NEAR:
-            return f"In a pipeline the first program takes {times:.2f} times the bound."
+            return f"{said}."
         filling = first.pipelined_seconds - first.busy_seconds - first.latency_seconds
         parts = {
             "latency, since a step passes data on from one device to the next": first.latency_seconds,
             f"{first.busiest}, {self._rule}": max(0.0, first.busy_seconds - bound),
             "filling the pipeline, since a step begins with a whole piece": max(0.0, filling),
+            "waiting of pieces for each other, of which the closed form of a pipeline knows nothing": first.seconds
+            - first.pipelined_seconds,
         }
         why = max(parts, key=lambda name: parts[name])
-        return (
-            f"In a pipeline the first program takes {times:.2f} times the bound; most of the rest is {why}."
-        )
+        return f"{said}; most of the rest is {why}."
 
     @property
     def _rule(self) -> str:
@@ -209,12 +223,13 @@ class Question:
                     exchange=exchange,
                     instances=instances,
                     protocol=protocol.value,
+                    staged=staged,
                 ),
-                instances,
+                f"{exchange}, {'steps overlap' if staged else 'steps in turn'}, {_times(instances, 'instance')}",
             )
             for protocol in self._protocols
             for instances in INSTANCES
-            for exchange in ("ring", "allpairs", TWO_TREES)
+            for exchange, staged in WAYS
         ]
         best = min(timed, key=lambda each: each.seconds)
         return replace(one, seconds=best.seconds, replayed=best)
@@ -223,16 +238,16 @@ class Question:
     def _protocols(self) -> list[Protocol]:
         return Workshop(self.request.value, self.share).protocols
 
-    def _timed(self, name: str, program: Program, instances: int) -> Timed:
+    def _timed(self, name: str, program: Program, how: str) -> Timed:
         plan = compile_program(program).plan
-        return Timed(name, self._seconds(plan), instances, plan.protocol.value)
+        seconds, num_tiles = min((self._tiled(plan, tiles), tiles) for tiles in TILES)
+        return Timed(
+            name, seconds, plan, num_tiles, f"{how}, {_times(num_tiles, 'tile')}, {plan.protocol.value}"
+        )
 
-    def _seconds(self, plan: Plan) -> float:
-        return min(self._tiled(plan, tiling) for tiling in TILINGS)
-
-    def _tiled(self, plan: Plan, tiling: Tiling) -> float:
+    def _tiled(self, plan: Plan, num_tiles: int) -> float:
         try:
-            return simulate(plan, self.share, self.input_bytes, tiling=tiling).seconds
+            return simulate(plan, self.share, self.input_bytes, tiling=Tiling(num_tiles=num_tiles)).seconds
         except LimitError:  # a message of so many chunks fits in no slot
             return float("inf")
 
@@ -242,11 +257,10 @@ class Question:
         (window,) = tune(
             Workshop(self.request.value, self.share),
             [self.input_bytes],
-            cost=lambda plan, _, __: self._seconds(plan),
+            cost=lambda plan, _, __: min(self._tiled(plan, tiles) for tiles in TILES),
         )
         tuned = window.rows[0].chosen
-        instances = 1 if tuned.candidate is None else tuned.candidate.instances
-        return [*found, Timed(tuned.name, tuned.seconds, instances, tuned.plan.protocol.value)]
+        return [*found, Timed(tuned.name, tuned.seconds, tuned.plan, how=tuned.plan.protocol.value)]
 
     def _flat(self, name: str) -> Timed:
         algorithm = ALGORITHMS[name]
@@ -254,7 +268,7 @@ class Question:
             self._timed(
                 name,
                 algorithm.build(ranks=self.num_devices, instances=instances, protocol=protocol.value),
-                instances,
+                _times(instances, "instance"),
             )
             for protocol in self._protocols
             for instances in INSTANCES
@@ -268,3 +282,7 @@ class Question:
         yield Timed("flat rings, one for each link", clock.ring(step, held, every_link=True).seconds)
         if self.request in (Request.ALLREDUCE, Request.REDUCE, Request.BROADCAST):
             yield Timed("double tree", clock.trees(step, held).seconds)
+
+
+def _times(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

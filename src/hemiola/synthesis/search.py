@@ -6,7 +6,6 @@ the cheapest program is a shortest path and the k cheapest are the k shortest: o
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -94,14 +93,13 @@ def cheapest(table: Table, costs: npt.NDArray[np.float64], k: int = 1) -> list[F
         if k == 1:
             ways[state] = [min((each[edge] + ways[targets[edge]][0][0], edge, 0) for edge in edges)]
         else:
-            ways[state] = heapq.nsmallest(
-                k,
-                (
-                    (each[edge] + cost, edge, number)
-                    for edge in edges
-                    for number, (cost, _, _) in enumerate(ways[targets[edge]])
-                ),
-            )
+            found = [
+                (each[edge] + way[0], edge, number)
+                for edge in edges
+                for number, way in enumerate(ways[targets[edge]])
+            ]
+            found.sort()  # these lists are short
+            ways[state] = found[:k]
     return [_follow(table, ways, number) for number in range(len(ways[0]))]
 
 
