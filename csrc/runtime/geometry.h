@@ -10,7 +10,8 @@
 #include <cstdint>
 
 #include "enforce.h"
-#include "runtime/executor.h"
+#include "runtime/call.h"
+#include "runtime/part.h"
 
 namespace hemiola::runtime {
 

@@ -1,0 +1,448 @@
+// One run of one rank's part of a plan: its threadblocks as state machines, stepped by one or more workers.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "enforce.h"
+#include "runtime/call.h"
+#include "runtime/clock.h"
+#include "runtime/endpoint.h"
+#include "runtime/geometry.h"
+#include "runtime/kernels.h"
+#include "runtime/part.h"
+#include "runtime/slot_writing.h"
+
+namespace hemiola::runtime {
+
+constexpr int64_t kLookAround = 20'000'000;          // how often a waiting rank looks for the reason
+
+inline void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// A threadblock of this rank while it runs: the next step and tile, and where its messages go.
+struct alignas(kLine) Progress {
+  std::atomic<uint64_t> finished{0};  // steps over all tiles; other threadblocks wait for it
+  uint64_t tile = 0;
+  uint32_t step = 0;
+  const PartStep* steps = nullptr;
+  uint32_t num_steps = 0;
+  SendEnd* send = nullptr;
+  ReceiveEnd* receive = nullptr;
+  Bell send_bell, receive_bell;
+  uint32_t send_peer = 0, receive_peer = 0;
+
+  bool is_done(uint64_t num_tiles) const { return num_steps == 0 || tile == num_tiles; }
+};
+
+enum class Outcome { moved, blocked, failed };
+
+class Run {
+ public:
+  Run(Endpoint& endpoint, SlotWriting& slots, const WaitPolicy& policy, const std::function<bool()>& interrupted,
+      const Part& part, const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers,
+      std::vector<TraceEvent>* trace)
+      : endpoint_(endpoint), slots_(slots), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
+        signature_(signature), geometry_(geometry), workers_(workers), trace_(trace),
+        kernels_(kernels(call.type, call.op)), num_tiles_(geometry.num_tiles()), progress_(part.blocks.size()),
+        passes_(workers) {
+    const uint64_t chunks = std::max(part.num_chunks[0], part.num_chunks[1]);
+    const uint64_t data = chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
+    stream_ = data * endpoint.num_local_ranks() > cache_bytes();
+    slots.begin_run(data, workers == 1 && part.max_sends <= 2);
+    for (size_t k = 0; k < part.blocks.size(); ++k) {
+      const PartBlock& block = part.blocks[k];
+      Progress& progress = progress_[k];
+      if (block.num_steps > 0 && num_tiles_ > 0) num_unfinished_.fetch_add(1);
+      progress.steps = part.steps.data() + block.first_step;
+      progress.num_steps = block.num_steps;
+      if (block.send_connection >= 0) {
+        const Connection connection = part.sends[static_cast<size_t>(block.send_connection)];
+        progress.send = &endpoint.send_end(connection);
+        progress.send_peer = connection.peer;
+        progress.send_bell = endpoint.bell(connection.peer);
+      }
+      if (block.receive_connection >= 0) {
+        const Connection connection = part.receives[static_cast<size_t>(block.receive_connection)];
+        progress.receive = &endpoint.receive_end(connection);
+        progress.receive_peer = connection.peer;
+        progress.receive_bell = endpoint.bell(connection.peer);
+      }
+    }
+  }
+
+  // Where each buffer begins, for the tiles of the data itself and for those of the rest.
+  std::byte* bases[2][3] = {};
+
+  // Steps the threadblocks of one worker until all have finished or the run has failed. The first worker also
+  // moves the links and looks for what goes wrong, for all of them, and so stays to the end.
+  void work(uint32_t worker) {
+    Waiting waiting;
+    while (!failed_.load(std::memory_order_relaxed)) {
+      bool moved = worker == 0 && endpoint_.has_links() && pump();
+      const bool done = pass_over_blocks(worker, moved);
+      if (done && (worker != 0 || (num_unfinished_.load() == 0 && endpoint_.links_are_drained()))) break;
+      if (moved)
+        end_waiting(waiting);
+      else
+        wait(worker, waiting);
+    }
+    end_waiting(waiting);
+    passes_[worker].store(kWorkerIsDone);
+  }
+
+  bool failed() const { return failed_.load(); }
+
+ private:
+  // How a worker waits: it looks with pauses, then with yields, then sleeps, and looks around now and then.
+  struct Waiting {
+    uint64_t looks = 0;
+    int64_t since = 0, looked_around = 0;
+    bool announced = false, crowded = false;
+    uint32_t bell = 0;
+  };
+
+  // Takes every step of a worker's threadblocks that can be taken now; whether all of them have finished.
+  bool pass_over_blocks(uint32_t worker, bool& moved) {
+    bool done = true;
+    for (size_t k = worker; k < progress_.size(); k += workers_) {
+      Progress& block = progress_[k];
+      if (block.is_done(num_tiles_)) continue;
+      Outcome outcome = Outcome::moved;
+      while (!block.is_done(num_tiles_) && (outcome = advance(block)) == Outcome::moved) moved = true;
+      if (outcome == Outcome::failed) return false;
+      if (block.is_done(num_tiles_))
+        finish_block();
+      else
+        done = false;
+    }
+    passes_[worker].store(passes_[worker].load(std::memory_order_relaxed) + 1);
+    return done;
+  }
+
+  void end_waiting(Waiting& waiting) {
+    if (waiting.announced) endpoint_.end_sleep();
+    waiting = {};
+  }
+
+  void wait(uint32_t worker, Waiting& waiting) {
+    if (waiting.looks++ < policy_.spins) {
+      pause_briefly();
+      return;
+    }
+    const int64_t time = now();
+    if (waiting.since == 0) waiting.since = waiting.looked_around = time;
+    if (endpoint_.has_failed()) {
+      failed_.store(true);
+    } else if (time - waiting.looked_around >= kLookAround) {
+      waiting.looked_around = time;
+      if (worker == 0) look_around(waiting, time);
+    } else if (!waiting.crowded && time - waiting.since < policy_.yield_nanoseconds) {
+      sched_yield();
+      waiting.crowded = now() - time > policy_.crowd_nanoseconds;
+    } else if (!waiting.announced) {
+      waiting.bell = endpoint_.announce_sleep();
+      waiting.announced = true;  // and look once more
+    } else {
+      endpoint_.sleep(waiting.bell, kLookAround, worker == 0);
+      endpoint_.end_sleep();
+      waiting.announced = false;
+    }
+  }
+
+  bool pump() {
+    const bool moved = endpoint_.pump();
+    if (moved && workers_ > 1) endpoint_.bell(endpoint_.rank()).ring();
+    return moved;
+  }
+
+  uint64_t num_finished_steps() const {
+    uint64_t sum = 0;
+    for (const Progress& block : progress_) sum += block.finished.load(std::memory_order_relaxed);
+    return sum;
+  }
+
+  void finish_block() {
+    if (num_unfinished_.fetch_sub(1) == 1 && workers_ > 1) endpoint_.bell(endpoint_.rank()).ring();
+  }
+
+  // Takes the next step of a threadblock if nothing stands in its way.
+  Outcome advance(Progress& block) {
+    const PartStep& step = block.steps[block.step];
+    const OpcodeTraits& acts = traits(step.opcode);
+    if (waits_for_own(step, block.tile)) return Outcome::blocked;
+    const bool uses_messages = acts.receives || acts.sends;
+    const uint64_t num_bytes = uses_messages ? message_bytes(step, block.tile) : 0;
+    // With lengths, a chunk that ended in an earlier tile has no message; the other end sees the same.
+    const bool skipped = uses_messages && num_bytes == 0 && block.tile > 0;
+    if (!skipped) {
+      const std::byte* in = nullptr;
+      std::byte* out = nullptr;
+      if (acts.receives) {
+        const SlotHeader* message = block.receive->peek();
+        if (message == nullptr) return Outcome::blocked;
+        if (message->signature != signature_ || message->num_bytes != num_bytes) [[unlikely]]
+          return refuse(block, *message, num_bytes);
+        in = ReceiveEnd::payload(message);
+      }
+      if (acts.sends) {
+        out = block.send->acquire();
+        if (out == nullptr) return Outcome::blocked;
+      }
+      const int64_t begin = trace_ != nullptr ? now() : 0;
+      act(step, block.tile, in, out);
+      if (acts.sends) {
+        block.send->publish(signature_, static_cast<uint32_t>(num_bytes));
+        block.send_bell.ring();
+      }
+      if (acts.receives) {
+        block.receive->release();
+        block.receive_bell.ring();
+      }
+      if (trace_ != nullptr) note(block, begin, num_bytes);
+    }
+    if (++block.step == block.num_steps) {
+      block.step = 0;
+      ++block.tile;
+    }
+    block.finished.store(block.finished.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+    if (workers_ > 1) endpoint_.bell(endpoint_.rank()).ring();
+    return Outcome::moved;
+  }
+
+  // Whether another threadblock of this rank has to do something first.
+  bool waits_for_own(const PartStep& step, uint64_t tile) const {
+    for (uint32_t k = 0; k < step.num_dependencies; ++k) {
+      const Dependency& dependency = part_.dependencies[step.first_dependency + k];
+      const Progress& other = progress_[dependency.threadblock];
+      if (other.finished.load(std::memory_order_acquire) <= tile * other.num_steps + dependency.step) return true;
+    }
+    return false;
+  }
+
+  uint64_t message_bytes(const PartStep& step, uint64_t tile) const {
+    const bool by_source = traits(step.opcode).reads_source;
+    const uint32_t buffer = by_source ? step.src_buffer : step.dst_buffer;
+    const uint64_t index = by_source ? step.src_index : step.dst_index;
+    if (!Geometry::has_lengths(call_))
+      return geometry_.length(buffer, index, tile) * step.count * geometry_.element_bytes();
+    uint64_t elements = 0;
+    for (uint32_t k = 0; k < step.count; ++k) elements += geometry_.length(buffer, index + k, tile);
+    return elements * geometry_.element_bytes();
+  }
+
+  std::byte* address(uint32_t buffer, uint64_t index, uint64_t tile) const {
+    return bases[geometry_.is_rest(tile)][buffer] + geometry_.offset(buffer, index, tile) * geometry_.element_bytes();
+  }
+
+  void act(const PartStep& step, uint64_t tile, const std::byte* in, std::byte* out) {
+    if (step.opcode == Opcode::nop) return;
+    const bool by_source = traits(step.opcode).reads_source;
+    const bool whole = geometry_.is_contiguous(tile);
+    const uint32_t pieces = whole ? 1 : step.count;
+    for (uint32_t k = 0; k < pieces; ++k) {
+      uint64_t length = by_source ? geometry_.length(step.src_buffer, step.src_index + k, tile)
+                                  : geometry_.length(step.dst_buffer, step.dst_index + k, tile);
+      if (whole) length *= step.count;
+      const uint64_t num_bytes = length * geometry_.element_bytes();
+      if (num_bytes == 0) continue;
+      act_on(step, by_source ? address(step.src_buffer, step.src_index + k, tile) : nullptr,
+             traits(step.opcode).writes_destination ? address(step.dst_buffer, step.dst_index + k, tile) : nullptr, in,
+             out, length, num_bytes);
+      if (in != nullptr) in += num_bytes;
+      if (out != nullptr) out += num_bytes;
+    }
+  }
+
+  void act_on(const PartStep& step, const std::byte* source, std::byte* destination, const std::byte* in,
+              std::byte* out, uint64_t length, uint64_t num_bytes) {
+    const bool stream = stream_ && step.stream;
+    const bool stream_slot = slots_.streams();
+    const Stream both = stream && stream_slot ? Stream::both
+                        : stream              ? Stream::out
+                        : stream_slot         ? Stream::also
+                                              : Stream::none;
+    switch (step.opcode) {
+      case Opcode::nop:
+        break;
+      case Opcode::s:
+        slots_.copy_in(out, source, num_bytes);
+        break;
+      case Opcode::r:
+        copy(destination, in, num_bytes, stream);
+        break;
+      case Opcode::rcs:
+        copy_both(destination, out, in, num_bytes, both);
+        break;
+      case Opcode::rrs:
+        kernels_.reduce(out, in, source, length, stream_slot);
+        break;
+      case Opcode::rrc:
+        kernels_.reduce(destination, in, source, length, stream);
+        break;
+      case Opcode::rrcs:
+        kernels_.reduce_both(destination, out, in, source, length, both);
+        break;
+      case Opcode::cpy:
+        if (destination != source) copy(destination, source, num_bytes, stream);
+        break;
+      case Opcode::re:
+        kernels_.reduce(destination, destination, source, length, stream);
+        break;
+    }
+  }
+
+  void note(const Progress& block, int64_t begin, uint64_t num_bytes) {
+    const auto number = static_cast<uint32_t>(&block - progress_.data());
+    const TraceEvent event{number, block.step, static_cast<uint32_t>(block.tile), 0, begin, now(), num_bytes};
+    const std::lock_guard lock(trace_mutex_);
+    trace_->push_back(event);
+  }
+
+  Outcome refuse(const Progress& block, const SlotHeader& message, uint64_t expected) {
+    std::ostringstream text;
+    text << "rank " << block.receive_peer << " sent a message that does not belong to call " << endpoint_.call()
+         << " of rank " << endpoint_.rank() << " (" << *call_.description << ")";
+    if (message.signature == signature_)
+      text << ": it has " << message.num_bytes << " bytes where " << expected << " were expected";
+    else if (const Board* board = endpoint_.board(block.receive_peer))
+      text << ": its own call is " << board->description.read();
+    endpoint_.post_failure({FailureKind::mismatch, static_cast<int32_t>(block.receive_peer), text.str()});
+    failed_.store(true);
+    return Outcome::failed;
+  }
+
+  // The peers of the steps that wait for nothing on this rank.
+  std::vector<uint32_t> awaited() const {
+    std::vector<uint32_t> peers;
+    for (const Progress& block : progress_) {
+      const uint64_t finished = block.finished.load(std::memory_order_acquire);
+      if (finished == block.num_steps * num_tiles_) continue;  // also one without steps
+      const PartStep& step = block.steps[finished % block.num_steps];
+      if (waits_for_own(step, finished / block.num_steps)) continue;
+      // The ends of a connection belong to the worker of the threadblock; another one cannot look as closely.
+      const bool exactly = workers_ == 1;
+      if (traits(step.opcode).receives && !(exactly && block.receive->peek() != nullptr))
+        peers.push_back(block.receive_peer);
+      if (traits(step.opcode).sends && !(exactly && block.send->acquire() != nullptr)) peers.push_back(block.send_peer);
+    }
+    for (const uint32_t peer : endpoint_.undrained_peers()) peers.push_back(peer);
+    std::sort(peers.begin(), peers.end());
+    peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+    return peers;
+  }
+
+  void look_around(Waiting& waiting, int64_t time) {
+    // What other workers do is progress, too.
+    const uint64_t steps_before = std::exchange(steps_seen_, num_finished_steps());
+    if (steps_seen_ != steps_before) waiting.since = time;
+    const std::vector<uint32_t> peers = awaited();
+    const Look look = endpoint_.look_around(peers);
+    if (look.certain) {
+      fail(look.certain);
+    } else if (look.maybe && is_confirmed(look.maybe)) {
+      fail(look.maybe);
+    } else if (interrupted_ && interrupted_()) {
+      fail({FailureKind::interrupted, static_cast<int32_t>(endpoint_.rank()), "it was interrupted"});
+    } else if (time - waiting.since > policy_.timeout_nanoseconds) {
+      if (look.maybe)
+        fail(look.maybe);
+      else
+        time_out(peers, time - waiting.since);
+    }
+  }
+
+  void fail(const Failure& failure) {
+    endpoint_.fail(failure);
+    failed_.store(true);
+  }
+
+  // Whether the same was seen before, and every worker has looked at all its connections since without any progress.
+  bool is_confirmed(const Failure& failure) {
+    std::vector<uint64_t> passes;
+    for (const std::atomic<uint64_t>& count : passes_) passes.push_back(count.load());
+    const uint64_t steps = num_finished_steps();
+    bool looked = suspicion_.rank == failure.rank && suspicion_.kind == failure.kind && suspicion_.steps == steps;
+    for (size_t worker = 0; looked && worker < passes.size(); ++worker)
+      looked = passes[worker] == kWorkerIsDone || passes[worker] >= suspicion_.passes[worker] + 2;
+    if (!looked && (suspicion_.steps != steps || suspicion_.rank != failure.rank || suspicion_.kind != failure.kind))
+      suspicion_ = {failure.kind, failure.rank, steps, std::move(passes)};
+    return looked;
+  }
+
+  void time_out(const std::vector<uint32_t>& peers, int64_t waited) {
+    auto [late, why] = endpoint_.suspect(peers);
+    if (late < 0) {
+      if (waited < policy_.timeout_nanoseconds / 4 * 5) return;  // somebody else may know more
+      late = endpoint_.most_silent(peers);
+      why = "nothing came from it";
+    }
+    std::ostringstream text;
+    text << "rank " << late << " did not answer within "
+         << static_cast<double>(policy_.timeout_nanoseconds) * 1e-9 << " s in call " << endpoint_.call() << " ("
+         << *call_.description << "): " << why << "; " << where();
+    fail({FailureKind::peer_lost, late, text.str()});
+  }
+
+  // Where this rank stands, for a message: the first threadblock that has not finished.
+  std::string where() const {
+    for (const Progress& block : progress_) {
+      const uint64_t finished = block.finished.load(std::memory_order_acquire);
+      if (finished == block.num_steps * num_tiles_) continue;
+      const PartStep& step = block.steps[finished % block.num_steps];
+      std::ostringstream text;
+      text << "rank " << endpoint_.rank() << " waits in threadblock " << &block - progress_.data() << " at step "
+           << finished % block.num_steps << " (" << traits(step.opcode).name;
+      if (traits(step.opcode).receives) text << " from rank " << block.receive_peer;
+      if (traits(step.opcode).sends) text << " to rank " << block.send_peer;
+      text << ") of tile " << finished / block.num_steps << " of " << num_tiles_;
+      return text.str();
+    }
+    return "rank " + std::to_string(endpoint_.rank()) + " waits for its links";
+  }
+
+  Endpoint& endpoint_;
+  SlotWriting& slots_;
+  const WaitPolicy& policy_;
+  const std::function<bool()>& interrupted_;
+  const Part& part_;
+  const CallShape& call_;
+  const uint64_t signature_;
+  const Geometry& geometry_;
+  const uint32_t workers_;
+  std::vector<TraceEvent>* trace_;
+  std::mutex trace_mutex_;
+  const Kernels& kernels_;
+  const uint64_t num_tiles_;
+  bool stream_ = false;
+  std::atomic<bool> failed_{false};
+  std::vector<Progress> progress_;
+  std::atomic<size_t> num_unfinished_{0};
+  uint64_t steps_seen_ = 0;
+
+  // A peer that seems to be missing, and how far this rank was when that was first seen.
+  static constexpr uint64_t kWorkerIsDone = ~uint64_t{0};
+  struct Suspicion {
+    FailureKind kind = FailureKind::none;
+    int32_t rank = -1;
+    uint64_t steps = 0;
+    std::vector<uint64_t> passes;
+  };
+  Suspicion suspicion_;
+  std::vector<std::atomic<uint64_t>> passes_;  // over its threadblocks, by worker
+};
+
+}  // namespace hemiola::runtime
