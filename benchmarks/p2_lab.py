@@ -279,12 +279,14 @@ class Constants:
     """Bytes per second that all ranks together move inside of hosts."""
 
     def apply(self, system: System) -> System:
-        """The system as the backend finds it."""
+        """The system as the backend finds it: inside of a host, only the cores limit."""
         changed = with_bandwidths(system, self.efficiency, range(system.host_depth))
-        link, each = changed.levels[-1].link, self.memory_bandwidth / system.num_ranks
+        link = changed.levels[-1].link
         assert link is not None
-        inside = replace(link, bandwidth_in=each, bandwidth_out=each)
-        return replace(changed, levels=(*changed.levels[:-1], replace(changed.levels[-1], link=inside)))
+        inside = replace(link, bandwidth_in=NO_LIMIT, bandwidth_out=NO_LIMIT)
+        cores = replace(changed.compute, host_copy_bandwidth=self.memory_bandwidth / system.num_hosts)
+        levels = (*changed.levels[:-1], replace(changed.levels[-1], link=inside))
+        return replace(changed, levels=levels, compute=cores)
 
     def predict(self, case: Case, backend: str, asked: Sequence[str]) -> list[float]:
         """Seconds of programs, each step waiting for the one before."""
@@ -297,7 +299,8 @@ class Constants:
 
 
 CLOCKS: Mapping[str, Callable[[System], StepClock]] = {"hemiola": RingClock, "gloo": GlooClock}
-CORES = 2
+CORES = os.cpu_count() or 1
+NO_LIMIT = 1e15
 
 
 @cache
@@ -308,17 +311,16 @@ def paths_by_name(depth: int) -> dict[str, tuple[int, ...]]:
 
 
 def fit(measured: Mapping[str, Results], backend: str) -> Constants:
-    """The constants of a backend from the reductions of the first shape that have more than one level."""
-    known = {
-        case.key: case for case in cases(FITTED) if case.key in measured and len(case.factors) > 1
-    }.values()
+    """The constants of a backend from the reductions of the first shape, each of which counts alike."""
+    known = {case.key: case for case in cases(FITTED) if case.key in measured}.values()
 
     def errors(logs: Any) -> Any:
         constants = Constants(*np.exp(logs).tolist())
         parts = []
         for case in known:
             names, seconds = measured[case.key].programs()
-            parts.append(np.log(np.array(constants.predict(case, backend, names)) / seconds))
+            predicted = np.array(constants.predict(case, backend, names))
+            parts.append(np.log(predicted / seconds) / math.sqrt(len(names)))
         return np.concatenate(parts)
 
     start = np.log([0.95, 1e-3, 4e9])

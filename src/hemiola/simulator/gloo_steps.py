@@ -47,9 +47,14 @@ class GlooClock(StepClock):
         rounds = np.ceil(np.log2(np.maximum(members / inside, 1)))
         return self._scaled(step, num_bytes, inside * rounds / self._leaving(inside), ceil(log2(members)))
 
+    def messages(self, kind: str, members: int) -> float:
+        """What all members of a group send together, in inputs of a member."""
+        if kind == "reduce":
+            return (members - 1) * (1 + 1 / members)
+        return super().messages(kind, members)
+
     def _scaled(self, step: GroupedStep, num_bytes: float, factors: Seconds, hops: int) -> StepTime:
-        time = self._time(step, num_bytes, 1.0, hops)
-        return StepTime(time.loads * np.append(factors, 1.0), time.latency)
+        return self._time(step, num_bytes, 1.0, hops).with_factors(factors)
 
     def _inside(self, step: GroupedStep) -> Seconds:
         """For every level, how many members of a group a unit has."""

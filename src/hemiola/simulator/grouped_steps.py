@@ -3,8 +3,8 @@
 A step runs in groups of devices whose digits vary over some neighbouring levels (``first`` to ``end``); all groups run at
 once. A group's ring enters and leaves every unit that has members of it inside and outside once. With T the bytes that a
 ring moves over each of its links (`steps.traffic`), the links of a unit carry T for every group that crosses it; each
-crossing leaves by the link of its own sub-unit. Every level is a resource of its own, and so are the additions of a device:
-steps that wait for each other take the sum over the steps of their busiest resource, steps whose chunks
+crossing leaves by the link of its own sub-unit. Every level is a resource of its own, and so are the additions of a device,
+and the cores of a host where its devices share them to copy and to add: steps that wait for each other take the sum over the steps of their busiest resource, steps whose chunks
 follow each other closely take the busiest sum.
 """
 
@@ -47,13 +47,18 @@ class StepTime:
     """What a step needs of every resource, and its latency."""
 
     loads: Seconds
-    """Seconds that the links of each level are busy, then those of a device's additions."""
+    """Seconds that the links of each level are busy, then those of a device's additions and of the cores of a host."""
     latency: float
 
     @property
     def seconds(self) -> float:
         """The step alone."""
         return float(self.loads.max()) + self.latency
+
+    def with_factors(self, of_levels: Seconds) -> StepTime:
+        """The same with so many times as much on the links of each level."""
+        rest = np.ones(len(self.loads) - len(of_levels))
+        return StepTime(self.loads * np.concatenate([of_levels, rest]), self.latency)
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class StepClock:
         )
         counts = self._counts
         several = [prod(counts[max(level + 1, step.first) : step.end]) > 1 for level in range(len(counts))]
-        return StepTime(time.loads * np.where([*several, False], TREES_PER_UNIT, 1.0), time.latency)
+        return time.with_factors(np.where(several, TREES_PER_UNIT, 1.0))
 
     def _members(self, step: GroupedStep) -> int:
         return prod(self._counts[step.first : step.end])
@@ -111,9 +116,26 @@ class StepClock:
         loads = [self._on_level(step, level, moved, every_link) for level in range(len(self._counts))]
         added = num_bytes * (1 - 1 / self._members(step)) if step.kind in SUMS else 0.0
         return StepTime(
-            np.array([*loads, added / self.system.compute.add_bandwidth]),
+            np.array([*loads, added / self.system.compute.add_bandwidth, self._on_cores(step, num_bytes)]),
             hops * (self._hop_latency(step) + self._protocol.message_seconds),
         )
+
+    def messages(self, kind: str, members: int) -> float:
+        """What all members of a group send together, in inputs of a member."""
+        times = {"allreduce": 2, "allgather": members}.get(kind, 1)
+        return float(times * (members - 1))
+
+    def _on_cores(self, step: GroupedStep, num_bytes: float) -> float:
+        """How long the cores of a host copy and add, where its devices share them; every message is copied once."""
+        compute, members = self.system.compute, self._members(step)
+        if compute.host_copy_bandwidth == inf and compute.host_add_bandwidth == inf:
+            return 0.0
+        num_groups = prod(self._groups_over(step, level) for level in range(len(self._counts)))
+        num_hosts = prod(self._counts[: self.system.host_depth])
+        copied = self.messages(step.kind, members) * num_bytes
+        added = (members - 1) * num_bytes if step.kind in SUMS else 0.0
+        seconds = copied / compute.host_copy_bandwidth + added / compute.host_add_bandwidth
+        return seconds * num_groups / num_hosts
 
     def _on_level(self, step: GroupedStep, level: int, moved: float, every_link: bool) -> float:
         """How long the links of a unit of ``level`` are busy; units that no group leaves carry nothing."""

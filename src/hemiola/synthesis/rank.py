@@ -200,7 +200,8 @@ class Question:
 
     def _ranked(self, program: ReductionProgram, path: Path, costs: EdgeCosts) -> Ranked:
         pipelined, busy = costs.pipelined(path), costs.loads[list(path)].sum(axis=0)
-        names = [f"the level of {level.name}s" for level in self.share.levels] + ["the additions of a device"]
+        names = [f"the level of {level.name}s" for level in self.share.levels]
+        names += ["the additions of a device", "the cores of a host"]
         return Ranked(
             program,
             pipelined,
