@@ -218,16 +218,18 @@ class Reference:
 
     def _work(self, block: Block, size: Fraction, *, adds: bool) -> Flow:
         compute, host = self.system.compute, self.system.host_of_rank[block.device]
-        bandwidths = (
-            (compute.add_bandwidth, compute.host_add_bandwidth)
+        kinds = {
+            "cores": (compute.core_bandwidth, compute.host_core_bandwidth),
+            "adds" if adds else "copies": (compute.add_bandwidth, compute.host_add_bandwidth)
             if adds
-            else (compute.copy_bandwidth, compute.host_copy_bandwidth)
-        )
+            else (compute.copy_bandwidth, compute.host_copy_bandwidth),
+        }
         resources: list[Hashable] = []
-        for bandwidth, owner in zip(bandwidths, (("device", block.device), ("host", host)), strict=True):
-            if not math.isinf(bandwidth):
-                resources.append((adds, owner))
-                self.capacities[adds, owner] = Fraction(bandwidth)
+        for kind, bandwidths in kinds.items():
+            for bandwidth, owner in zip(bandwidths, (("device", block.device), ("host", host)), strict=True):
+                if not math.isinf(bandwidth):
+                    resources.append((kind, owner))
+                    self.capacities[kind, owner] = Fraction(bandwidth)
         if not resources and block.cap is None:
             return _wait(Fraction(0))
         return Flow(size, resources, block.cap)

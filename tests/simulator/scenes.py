@@ -84,7 +84,8 @@ def links() -> st.SearchStrategy[Link]:
 def computes() -> st.SearchStrategy[Compute]:
     """Limits of devices and hosts, often none."""
     limit = st.sampled_from([math.inf, math.inf, 1e6, 4e6])
-    return st.builds(Compute, limit, limit, limit, limit)
+    apart = st.builds(Compute, limit, limit, limit, limit)
+    return apart | st.builds(Compute, core_bandwidth=limit, host_core_bandwidth=limit)
 
 
 def protocols() -> st.SearchStrategy[Protocol]:

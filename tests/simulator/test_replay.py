@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from random import Random
 
 import hypothesis.strategies as st
@@ -204,12 +204,7 @@ def _faster(system: System, factor: float) -> System:
         )
         for level in system.levels
     )
-    compute = Compute(
-        *(
-            getattr(system.compute, name) * factor
-            for name in ("add_bandwidth", "copy_bandwidth", "host_add_bandwidth", "host_copy_bandwidth")
-        )
-    )
+    compute = Compute(**{name: rate * factor for name, rate in asdict(system.compute).items()})
     protocols = {
         name: Protocol(
             old.efficiency,

@@ -117,7 +117,9 @@ class _Question:
             return
         compute, n = self.system.compute, self.collective.num_ranks
         devices = np.unique(self.system.host_of_rank[:n], return_counts=True)[1]
-        rate = float(np.minimum(devices * compute.add_bandwidth, compute.host_add_bandwidth).sum())
+        each = min(compute.add_bandwidth, compute.core_bandwidth)
+        together = min(compute.host_add_bandwidth, compute.host_core_bandwidth)
+        rate = float(np.minimum(devices * each, together).sum())
         if math.isfinite(rate):
             amount = (n - 1) * self.num_bytes
             yield Bound(

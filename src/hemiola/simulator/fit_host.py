@@ -74,11 +74,11 @@ class HostConstants:
         num_ranks = run.plan.num_ranks
         turns = max(1.0, num_ranks / cores.num_cores)
         part = self.memory_part * (self.cache_gain if run.footprint_bytes < self.cache_bytes else 1.0)
-        add, copy = cores.add_bandwidth * part, cores.copy_bandwidth * part
+        rate = cores.copy_bandwidth * part
         system = System(
             "one host",
             (Level("rank", num_ranks, Link(NO_LIMIT, NO_LIMIT)),),
-            compute=Compute(add / cores.num_cores, copy / cores.num_cores, add, copy),
+            compute=Compute(core_bandwidth=rate / cores.num_cores, host_core_bandwidth=rate),
             protocols={"Simple": Protocol(step_seconds=self.step_seconds * turns)},
         )
         return self.call_seconds * turns + simulate(run.plan, system, run.num_bytes).seconds

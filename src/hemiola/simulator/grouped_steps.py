@@ -128,13 +128,15 @@ class StepClock:
     def _on_cores(self, step: GroupedStep, num_bytes: float) -> float:
         """How long the cores of a host copy and add, where its devices share them; every message is copied once."""
         compute, members = self.system.compute, self._members(step)
-        if compute.host_copy_bandwidth == inf and compute.host_add_bandwidth == inf:
+        copies = min(compute.host_copy_bandwidth, compute.host_core_bandwidth)
+        adds = min(compute.host_add_bandwidth, compute.host_core_bandwidth)
+        if copies == inf and adds == inf:
             return 0.0
         num_groups = prod(self._groups_over(step, level) for level in range(len(self._counts)))
         num_hosts = prod(self._counts[: self.system.host_depth])
         copied = self.messages(step.kind, members) * num_bytes
         added = (members - 1) * num_bytes if step.kind in SUMS else 0.0
-        seconds = copied / compute.host_copy_bandwidth + added / compute.host_add_bandwidth
+        seconds = copied / copies + added / adds
         return seconds * num_groups / num_hosts
 
     def _on_level(self, step: GroupedStep, level: int, moved: float, every_link: bool) -> float:

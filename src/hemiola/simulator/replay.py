@@ -205,6 +205,8 @@ class _Resources:
             (compute.host_add_bandwidth, hosts, system.num_hosts),
             (compute.copy_bandwidth, np.arange(system.num_ranks), system.num_ranks),
             (compute.host_copy_bandwidth, hosts, system.num_hosts),
+            (compute.core_bandwidth, np.arange(system.num_ranks), system.num_ranks),
+            (compute.host_core_bandwidth, hosts, system.num_hosts),
         ):
             if math.isinf(bandwidth):
                 columns.append(np.full(system.num_ranks, NO_RESOURCE))
@@ -212,4 +214,7 @@ class _Resources:
             columns.append(members + first)
             capacities.append(np.full(count, bandwidth))
             first += count
-        return _Resources(np.concatenate(capacities), np.stack(columns, axis=1).astype(np.int32))
+        *apart, core, host_core = columns
+        in_turn = (core != NO_RESOURCE).any() or (host_core != NO_RESOURCE).any()
+        used = [core, host_core, core, host_core] if in_turn else apart
+        return _Resources(np.concatenate(capacities), np.stack(used, axis=1).astype(np.int32))

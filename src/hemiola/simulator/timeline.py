@@ -171,6 +171,8 @@ class Timeline:
             (compute.host_add_bandwidth, "host", self.system.num_hosts),
             (compute.copy_bandwidth, "rank", self.system.num_ranks),
             (compute.host_copy_bandwidth, "host", self.system.num_hosts),
+            (compute.core_bandwidth, "rank", self.system.num_ranks),
+            (compute.host_core_bandwidth, "host", self.system.num_hosts),
         ):
             if np.isinf(bandwidth):
                 continue

@@ -73,6 +73,8 @@ def shared_system(system: System, matrix: Matrix, rows: Sequence[int]) -> System
             compute.copy_bandwidth,
             compute.host_add_bandwidth / sharing,
             compute.host_copy_bandwidth / sharing,
+            compute.core_bandwidth,
+            compute.host_core_bandwidth / sharing,
         ),
         protocols=system.protocols,
     )

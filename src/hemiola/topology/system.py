@@ -97,6 +97,24 @@ class Compute:
     host_add_bandwidth: float = math.inf
     """Of all devices of a host together, where they share cores or memory."""
     host_copy_bandwidth: float = math.inf
+    core_bandwidth: float = math.inf
+    """Of the core of one device that adds and copies one thing after another, whichever; instead of those above."""
+    host_core_bandwidth: float = math.inf
+    """Of all cores of a host together."""
+
+    def __post_init__(self) -> None:
+        cores = (self.core_bandwidth, self.host_core_bandwidth)
+        others = (
+            self.add_bandwidth,
+            self.copy_bandwidth,
+            self.host_add_bandwidth,
+            self.host_copy_bandwidth,
+        )
+        if min(cores) < math.inf and min(others) < math.inf:
+            raise TopologyError(
+                "compute: core_bandwidth is for cores that add and copy in turn, add_bandwidth and copy_bandwidth for"
+                " devices that do both at once; leave one of them out"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 from collections.abc import Callable
@@ -103,7 +104,7 @@ def _edge(edge: Edge) -> dict[str, Any]:
 
 
 def _rates(compute: Compute) -> dict[str, Any]:
-    names = ("add_bandwidth", "copy_bandwidth", "host_add_bandwidth", "host_copy_bandwidth")
+    names = [field.name for field in dataclasses.fields(Compute)]
     return {name: _bandwidth(getattr(compute, name)) for name in names if getattr(compute, name) != math.inf}
 
 

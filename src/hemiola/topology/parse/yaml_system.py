@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -242,9 +243,9 @@ def _read_exception(
 
 
 def _compute(fields: Fields) -> Compute:
-    names = ("add_bandwidth", "copy_bandwidth", "host_add_bandwidth", "host_copy_bandwidth")
+    names = [field.name for field in dataclasses.fields(Compute)]
     fields.only(*names)
-    return Compute(*(fields.bandwidth(name, math.inf) for name in names))
+    return Compute(**{name: fields.bandwidth(name, math.inf) for name in names})
 
 
 def _protocols(fields: Fields) -> Mapping[str, Protocol]:
