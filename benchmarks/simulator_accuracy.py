@@ -257,7 +257,7 @@ def judge_host(quick: bool) -> tuple[dict[str, Any], list[Row]]:
             )
         )
         print(show(rows[-1]), flush=True)
-    return asdict(constants), rows
+    return {**asdict(constants), **asdict(cores)}, rows
 
 
 def verdict(rows: Sequence[Row], limit: float) -> None:
