@@ -1,14 +1,15 @@
 """Reduction programs of P², run for real in the lab, and how well they were ranked before.
 
     python benchmarks/p2_lab.py --out p2_lab.jsonl [--shapes 2x4,4x2,…] [--backends hemiola,gloo] [--quick] [--report]
+                                [--page docs/p2_results.md]
 
 On every shape, every placement of some axes and every reduction over one or two of them, all programs of two levels (a
 seeded sample of 200 of three) are carried out by ``hemiola.torch.ReductionExecutor``, sums checked, and timed: the
 median of the runs, the slowest rank. Results are appended to the file as they come; what is there already is not run again, and
-``--report`` only prints. Whole it takes up to three hours on two cores; it takes root (network namespaces).
+``--report`` only prints. Whole it takes about an hour and a half on two cores; it takes root (network namespaces).
 
 Predictions are sums of blocking steps in closed form. Three constants (the part of a NIC that data gets, what a call costs,
-bytes per second inside a host) are fitted on the first shape alone, for each backend, and frozen.
+bytes per second inside of hosts) are fitted on the first shape alone, for each backend, and frozen.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import combinations
@@ -40,7 +41,7 @@ from hemiola.lab.execute import execute
 from hemiola.lab.lab import Starter
 from hemiola.lab.namespaces import obstacle
 from hemiola.lab.shape import Shape
-from hemiola.lab.usage import Usage
+from hemiola.lab.usage import MOST_BUSY, Usage
 from hemiola.placement.axes import parse_axes
 from hemiola.placement.enumerate import enumerate_placements
 from hemiola.report.machine import describe_machine
@@ -379,11 +380,29 @@ def results(out: Path, backend: str) -> dict[str, Results]:
     return {case: Results(runs) for case, runs in found.items()}
 
 
+TOPS = (1, 5, 10)
+HEAD = """# Programs of P² in the lab
+
+Made by `.venv/bin/python benchmarks/p2_lab.py --out p2_lab.jsonl --page docs/p2_results.md`, which says at its top what is done. Each row is a
+reduction, over all levels that its axes span; reductions of several placements that have the same groups were run once. Programs were
+carried out through `hemiola.torch.ReductionExecutor`, each step a ring or a chain on our own runtime, and whatever Gloo does on Gloo; sums were
+checked. *top-k*: the fastest program, or one within the spread of repetitions of it, is among the k that were predicted to be fastest. *regret*: how
+much slower the first choice is than the fastest, 0 where it ties. *error*: of the predicted times, at the median. *ring or tree*: the faster of a flat ring and a double
+tree on our own runtime, and of all-reduce and reduce with broadcast on Gloo. *library*: what our library chooses by itself.
+
+Three constants were fitted for each backend to the rows of 2x4 alone. What is not fitted, the form of the model, was chosen by people who had seen
+measurements: that the ranks of all hosts share the cores of one machine, and what Gloo sends for each collective.
+
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """How well the programs of one reduction were ranked, and what the best of them gains."""
 
     case: Case
+    num_placements: int
+    """Reductions under placements that have these groups."""
     num_programs: int
     tops: Mapping[int, bool]
     """Whether one of so many first choices is the best, or ties with it."""
@@ -396,21 +415,35 @@ class Judgement:
     worst: float
     """Times the best program's time."""
 
-    def __str__(self) -> str:
-        case = self.case
-        words = f"{case.shape}, {case.axes} as {case.matrix}, over {','.join(map(str, case.rows))}"
-        tops = " ".join(f"{'yes' if self.tops[k] else 'no':>5}" for k in TOPS)
-        return (
-            f"  {words:<58} {self.num_programs:>8} {tops}  {100 * self.regret:>5.1f}%  {self.spearman:>8.3f}"
-            f" {100 * self.error:>5.1f}%  {self.gain:>9.2f}  {self.over_library:>9.2f} {self.worst:>10.1f}"
-        )
+    def cells(self) -> list[str]:
+        """A row for people."""
+        return [
+            self.case.shape,
+            " x ".join(map(str, self.case.factors)),
+            str(len(self.case.groups)),
+            str(self.num_placements),
+            str(self.num_programs),
+            "/".join("yes" if self.tops[k] else "no" for k in TOPS),
+            f"{100 * self.regret:.1f} %",
+            f"{self.spearman:.3f}",
+            f"{100 * self.error:.1f} %",
+            f"{self.gain:.2f}",
+            "" if math.isnan(self.over_library) else f"{self.over_library:.2f}",
+            f"{self.worst:.1f}",
+        ]
 
 
-TOPS = (1, 5, 10)
+HEADER = (
+    "shape", "factors", "groups", "placements", "programs", f"top-{'/'.join(map(str, TOPS))}", "regret", "Spearman", "error",
+    "ring or tree ÷ best", "library ÷ best", "worst ÷ best",
+)  # fmt: skip
 
 
-def judge(case: Case, backend: str, measured: Results, constants: Constants) -> Judgement:
-    """Compare the order that was predicted with the one that was measured."""
+def judge(
+    cases_of_groups: Sequence[Case], backend: str, measured: Results, constants: Constants
+) -> Judgement:
+    """Compare the order that was predicted with the one that was measured, for cases that have the same groups."""
+    case = cases_of_groups[0]
     names, seconds = measured.programs()
     predicted = np.array(constants.predict(case, backend, names))
     order = np.argsort(predicted, kind="stable")
@@ -419,6 +452,7 @@ def judge(case: Case, backend: str, measured: Results, constants: Constants) -> 
     first = float(seconds[order[0]])
     return Judgement(
         case,
+        len(cases_of_groups),
         len(names),
         {k: bool((seconds[order[:k]] <= tie).any()) for k in TOPS},
         0.0 if first <= tie else first / best - 1,
@@ -430,48 +464,62 @@ def judge(case: Case, backend: str, measured: Results, constants: Constants) -> 
     )
 
 
-def report(out: Path) -> None:
-    """How well the programs were ranked, backend by backend."""
+def report(out: Path) -> str:
+    """How well the programs were ranked, backend by backend, as a page."""
+    lines = [f"Measured on {describe_machine()}."]
     for backend in BACKENDS:
         measured = results(out, backend)
         if not any(key.startswith(f"{FITTED} ") for key in measured):
             continue
         constants = fit(measured, backend)
-        print(f"\n{backend}: {constants}, fitted on {FITTED}")
-        print(
-            f"  {'':<58} programs  top-1 top-5 top-10 regret  Spearman  error  ring,tree  library    worst"
-            f"\n  {'':<58} {'':<58} (÷ best program)"
-        )
-        judgements = []
-        for case in (case for shape in SHAPES for case in cases(shape)):
-            if case.key in measured and len(case.factors) > 1:
-                judgements.append(judge(case, backend, measured[case.key], constants))
-                print(judgements[-1], flush=True)
-        summarize(judgements)
-        placements(measured)
+        judgements = [
+            judge(alike, backend, measured[alike[0].key], constants)
+            for shape in SHAPES
+            for alike in by_groups(shape).values()
+            if alike[0].key in measured and len(alike[0].factors) > 1
+        ]
+        lines += ["", f"## {backend}", "", f"Fitted on {FITTED}: {constants}.", ""]
+        lines += [_row(HEADER), _row("---" for _ in HEADER), *(_row(one.cells()) for one in judgements)]
+        lines += ["", *summarize(judgements), *placements(measured), busy_share(out, backend)]
+    return "\n".join(lines) + "\n"
 
 
-def summarize(judgements: Sequence[Judgement]) -> None:
-    """All reductions of more than one level together; those with the same groups count once."""
-    if not judgements:
-        return
-    distinct = list({one.case.key: one for one in judgements}.values())
-    for words, some in (
-        ("reductions under placements", judgements),
-        ("of them with different groups", distinct),
-    ):
+def busy_share(out: Path, backend: str) -> str:
+    """Over how many programs the processor may have had more to say than the wire."""
+    busy = [row["busy"] for row in read(out) if row["backend"] == backend and ";" in row["program"]]
+    share = statistics.mean(one > MOST_BUSY for one in busy)
+    return f"- During {100 * share:.0f} % of the programs more than {100 * MOST_BUSY:.0f} % of the cores were busy; the median is {100 * statistics.median(busy):.0f} %."
+
+
+def by_groups(shape: str) -> dict[str, list[Case]]:
+    """The cases of a shape that have the same groups, and are run once."""
+    found: dict[str, list[Case]] = {}
+    for case in cases(shape):
+        found.setdefault(case.key, []).append(case)
+    return found
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def summarize(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """All reductions of more than one level together; by groups, and by placements."""
+    every = [one for one in judgements for _ in range(one.num_placements)]
+    for words, some in (("different sets of groups", judgements), ("reductions under placements", every)):
         gains = [one.gain for one in some]
         better = [gain for gain in gains if gain > IMPROVED]
         tops = ", ".join(f"top-{k} {100 * statistics.mean(one.tops[k] for one in some):.0f} %" for k in TOPS)
-        print(
-            f"  {len(some)} {words}: {tops}; median regret {100 * statistics.median(one.regret for one in some):.1f} %, "
-            f"Spearman {statistics.median(one.spearman for one in some):.3f} (least {min(one.spearman for one in some):.3f}), "
-            f"error {100 * statistics.median(one.error for one in some):.1f} %; {100 * len(better) / len(gains):.0f} % improved by more than "
-            f"3 % over the best of ring and tree, on average {statistics.mean(gains):.2f}x, at most {max(gains):.2f}x"
+        yield (
+            f"- {len(some)} {words}: {tops}; regret of the first choice {100 * statistics.median(one.regret for one in some):.1f} % at the median"
+            f" ({100 * max(one.regret for one in some):.0f} % at most); Spearman {statistics.median(one.spearman for one in some):.3f}"
+            f" (least {min(one.spearman for one in some):.3f}); error {100 * statistics.median(one.error for one in some):.1f} %;"
+            f" {100 * len(better) / len(gains):.0f} % improved by more than 3 % over the best of ring and tree, on average"
+            f" {statistics.mean(gains):.2f}x, at most {max(gains):.2f}x."
         )
 
 
-def placements(measured: Mapping[str, Results]) -> None:
+def placements(measured: Mapping[str, Results]) -> Iterator[str]:
     """How much the placement alone changes the time of a ring over the same axes."""
     for shape in SHAPES:
         rings: dict[tuple[str, tuple[int, ...]], list[float]] = {}
@@ -481,9 +529,9 @@ def placements(measured: Mapping[str, Results]) -> None:
         spreads = {key: max(times) / min(times) for key, times in rings.items()}
         if spreads:
             (axes, rows), most = max(spreads.items(), key=lambda one: one[1])
-            print(
-                f"  {shape}: the placement changes a ring's time by up to {most:.0f}x ({axes}, over {','.join(map(str, rows))})"
-            )
+            names = [axis.name for axis in parse_axes(axes)]
+            over = " and ".join(names[row] for row in rows)
+            yield f"- {shape}: the placement changes a ring's time by up to {most:.0f}x ({axes}, over {over})."
 
 
 def main() -> int:
@@ -494,6 +542,7 @@ def main() -> int:
     parser.add_argument("--backends", default=",".join(BACKENDS))
     parser.add_argument("--quick", action="store_true", help="one reduction of each shape, and few programs")
     parser.add_argument("--report", action="store_true", help="only print what is known")
+    parser.add_argument("--page", type=Path, help="write what is printed to this file, as Markdown")
     parser.add_argument("--rank", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rank is not None:
@@ -505,8 +554,10 @@ def main() -> int:
         for shape in options.shapes.split(","):
             for backend in options.backends.split(","):
                 run_shape(shape, backend, options.out, quick=options.quick)
-    print(describe_machine())
-    report(options.out)
+    page = report(options.out)
+    print(page, end="")
+    if options.page is not None:
+        options.page.write_text(f"{HEAD}{page}")
     return 0
 
 

@@ -277,7 +277,7 @@ def test_some_reduction_programs_are_carried_out_and_ranked(tmp_path: Path) -> N
     done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert len(rows) == len({(row["case"], row["program"]) for row in rows}) == 60
-    assert "of 2 cases: top-1" in done.stdout
+    assert len(rows) == len({(row["case"], row["program"]) for row in rows}) == 64
+    assert "- 2 different sets of groups: top-1" in done.stdout
     again = subprocess.run([*command, "--report"], capture_output=True, text=True, timeout=200, check=False)
-    assert "of 2 cases: top-1" in again.stdout
+    assert "- 2 different sets of groups: top-1" in again.stdout
