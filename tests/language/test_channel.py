@@ -4,7 +4,7 @@ import pytest
 
 from hemiola.collectives import AllReduce
 from hemiola.compiler.compile import compile_program
-from hemiola.errors import ProgramError
+from hemiola.errors import ChunkIndexError, ProgramError
 from hemiola.language.program import Program
 
 
@@ -50,3 +50,15 @@ def test_a_channel_is_a_small_whole_number() -> None:
     p = Program("wrong", AllReduce(2, in_place=True))
     with pytest.raises(ProgramError, match="ch is -2, but with 1 instances it is from 0"), p.channel(-2):
         pass
+    with pytest.raises(ChunkIndexError, match="whole numbers"), p.channel("3"):  # type: ignore[arg-type]
+        pass
+
+
+def test_a_channel_is_checked_again_where_there_are_more_instances() -> None:
+    p = Program("too_many", AllReduce(2, in_place=True))
+    with (
+        p.channel(65535),
+        p.parallelize(4),
+        pytest.raises(ProgramError, match="ch is 65535, but with 4 instances"),
+    ):
+        p.chunk(0).reduce(p.chunk(1))

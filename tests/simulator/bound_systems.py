@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from hypothesis import strategies as st
 
@@ -75,12 +75,7 @@ def scaled(system: System, factor: float) -> System:
         exceptions={
             path: found for path, one in system.exceptions.items() if (found := link(one)) is not None
         },
-        compute=Compute(
-            compute.add_bandwidth * factor,
-            compute.copy_bandwidth * factor,
-            compute.host_add_bandwidth * factor,
-            compute.host_copy_bandwidth * factor,
-        ),
+        compute=Compute(**{name: rate * factor for name, rate in asdict(compute).items()}),
     )
 
 
@@ -130,7 +125,17 @@ def systems(draw: st.DrawFn, *, uneven: bool = True) -> System:
             levels.append(
                 Level(name, count, draw(links), Fabric("rails" if kind == "rails" else "switch", shared))
             )
-    compute = draw(st.sampled_from([Compute(), Compute(add_bandwidth=1e9), Compute(host_add_bandwidth=5e8)]))
+    compute = draw(
+        st.sampled_from(
+            [
+                Compute(),
+                Compute(add_bandwidth=1e9),
+                Compute(host_add_bandwidth=5e8),
+                Compute(core_bandwidth=1e9),
+                Compute(host_core_bandwidth=5e8),
+            ]
+        )
+    )
     system = System("drawn", tuple(levels), compute=compute)
     if not uneven:
         return system

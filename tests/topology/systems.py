@@ -93,7 +93,7 @@ def systems(draw: st.DrawFn) -> System:
         about=draw(st.one_of(st.just(""), texts)),
         exceptions=exceptions,
         missing=missing,
-        compute=Compute(draw(limits), draw(limits), draw(limits), draw(limits)),
+        compute=draw(computes),
         protocols=draw(st.dictionaries(texts, protocols, max_size=3)),
         host_names=tuple(
             draw(st.one_of(st.just([]), st.lists(texts, min_size=bare.num_hosts, max_size=bare.num_hosts)))
@@ -101,4 +101,7 @@ def systems(draw: st.DrawFn) -> System:
     )
 
 
+computes = st.builds(Compute, limits, limits, limits, limits) | st.builds(
+    Compute, core_bandwidth=limits, host_core_bandwidth=limits
+)
 protocols = st.builds(Protocol, st.floats(1e-3, 1.0), latencies, limits, latencies)

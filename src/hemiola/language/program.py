@@ -124,6 +124,8 @@ class Program:
         Parts of a program on channels of their own have threadblocks of their own: while one part waits for its
         data, the others go on with another tile.
         """
+        if type(ch) is not int:
+            raise _not_whole(ch=ch)
         self._check_by_hand((ch, AUTOMATIC, AUTOMATIC))
         before, self._channel = self._channel, ch
         try:
@@ -176,10 +178,10 @@ class Program:
         frame: FrameType,
     ) -> int:
         """Record one operation; the stamp of what it wrote."""
-        if by_hand != ALL_AUTOMATIC:
-            self._check_by_hand(by_hand)
         if self._channel != AUTOMATIC and by_hand[0] == AUTOMATIC:
             by_hand = (self._channel, *by_hand[1:])
+        if by_hand != ALL_AUTOMATIC:
+            self._check_by_hand(by_hand)
         key = (frame.f_code.co_filename, frame.f_lineno)
         line = self._line_ids.get(key)
         if line is None:

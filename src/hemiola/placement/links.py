@@ -55,6 +55,7 @@ class LinkCosts:
         latency = np.array([0.0 if level.link is None else level.link.latency for level in levels])
         per_host = math.prod(level.count for level in levels[system.host_depth :])
         compute = system.compute
+        core = min(compute.core_bandwidth, compute.host_core_bandwidth / per_host)
         return LinkCosts(
             system=system,
             counts=counts,
@@ -67,8 +68,8 @@ class LinkCosts:
             message_seconds=protocol.message_seconds + 2 * latency[::-1].cumsum()[::-1],
             step_seconds=protocol.step_seconds,
             own_seconds=protocol.message_seconds,
-            add_bandwidth=min(compute.add_bandwidth, compute.host_add_bandwidth / per_host),
-            copy_bandwidth=min(compute.copy_bandwidth, compute.host_copy_bandwidth / per_host),
+            add_bandwidth=min(compute.add_bandwidth, compute.host_add_bandwidth / per_host, core),
+            copy_bandwidth=min(compute.copy_bandwidth, compute.host_copy_bandwidth / per_host, core),
             efficiency=protocol.efficiency,
         )
 

@@ -16,9 +16,12 @@ from dataclasses import replace
 from math import ceil, log2, prod
 
 import numpy as np
+import numpy.typing as npt
 
-from hemiola.simulator.grouped_steps import GroupedStep, Seconds, StepClock, StepTime
+from hemiola.simulator.grouped_steps import GroupedStep, Seconds, StepClock, StepTime, Work
 from hemiola.simulator.steps import traffic
+
+Numbers = npt.NDArray[np.int64]
 
 
 class GlooClock(StepClock):
@@ -35,6 +38,18 @@ class GlooClock(StepClock):
                 return [self._binomial_tree(step, num_bytes)]
         return [self.ring(step, num_bytes)]
 
+    def work(self, kind: str, members: int) -> Work:
+        """Every message is copied into a socket and out of it, which is what the cores have to do."""
+        n = members
+        match kind:
+            case "allreduce":
+                return Work(2 * (n - 1), 0)
+            case "reduce":
+                return Work((n - 1) * (1 + 1 / n), 0)
+            case "allgather":
+                return Work(n * (n - 1), 0)
+        return Work(n - 1, 0)
+
     def _ring_and_gather(self, step: GroupedStep, num_bytes: float) -> StepTime:
         members = self._members(step)
         ring = float(traffic("reducescatter", members))
@@ -42,16 +57,25 @@ class GlooClock(StepClock):
         return self._scaled(step, num_bytes, factors, members - 1)
 
     def _binomial_tree(self, step: GroupedStep, num_bytes: float) -> StepTime:
-        """In round k, the first 2^k members send to the next 2^k: the first unit sends most."""
-        inside, members = self._inside(step), self._members(step)
-        rounds = np.ceil(np.log2(np.maximum(members / inside, 1)))
-        return self._scaled(step, num_bytes, inside * rounds / self._leaving(inside), ceil(log2(members)))
+        """In round k, each of the first 2^k members sends to the one that is 2^k further on, where there is one."""
+        members = self._members(step)
+        inside = self._inside(step)
+        child = np.arange(1, members)
+        parent = child - 2 ** np.floor(np.log2(child)).astype(np.int64)
+        crossings = [self._most_crossings(parent, child, int(one)) for one in inside]
+        return self._scaled(
+            step,
+            num_bytes,
+            np.array(crossings) / self._leaving(inside),
+            ceil(log2(members)) if members > 1 else 0,
+        )
 
-    def messages(self, kind: str, members: int) -> float:
-        """What all members of a group send together, in inputs of a member."""
-        if kind == "reduce":
-            return (members - 1) * (1 + 1 / members)
-        return super().messages(kind, members)
+    @staticmethod
+    def _most_crossings(parent: Numbers, child: Numbers, size: int) -> float:
+        """How many messages leave or enter the busiest of the units that have ``size`` neighbouring members each."""
+        crosses = parent // size != child // size
+        ways = [np.bincount(ends[crosses] // size, minlength=1).max() for ends in (parent, child)]
+        return float(max(ways))
 
     def _scaled(self, step: GroupedStep, num_bytes: float, factors: Seconds, hops: int) -> StepTime:
         return self._time(step, num_bytes, 1.0, hops).with_factors(factors)

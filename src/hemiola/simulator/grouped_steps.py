@@ -3,8 +3,8 @@
 A step runs in groups of devices whose digits vary over some neighbouring levels (``first`` to ``end``); all groups run at
 once. A group's ring enters and leaves every unit that has members of it inside and outside once. With T the bytes that a
 ring moves over each of its links (`steps.traffic`), the links of a unit carry T for every group that crosses it; each
-crossing leaves by the link of its own sub-unit. Every level is a resource of its own, and so are the additions of a device,
-and the cores of a host where its devices share them to copy and to add: steps that wait for each other take the sum over the steps of their busiest resource, steps whose chunks
+crossing leaves by the link of its own sub-unit. Every level is a resource of its own, and so are adding, copying, and cores
+that do both in turn, of a device or of a host, whichever takes longer: steps that wait for each other take the sum over the steps of their busiest resource, steps whose chunks
 follow each other closely take the busiest sum.
 """
 
@@ -26,7 +26,6 @@ TREES = ("allreduce", "reduce", "broadcast")
 """Steps that can run on two complementary trees as well."""
 TREES_PER_UNIT = 1.5
 """A unit with several members has more than one edge of a tree to the outside; replays show up to this much more."""
-SUMS = ("allreduce", "reducescatter", "reduce")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,19 @@ class GroupedStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """What the members of a group do beside sending, in inputs of a member."""
+
+    copied: float
+    added: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepTime:
     """What a step needs of every resource, and its latency."""
 
     loads: Seconds
-    """Seconds that the links of each level are busy, then those of a device's additions and of the cores of a host."""
+    """Seconds that the links of each level are busy, then those of adding, of copying, and of cores that do both."""
     latency: float
 
     @property
@@ -114,30 +121,42 @@ class StepClock:
     ) -> StepTime:
         moved = inputs_moved * num_bytes
         loads = [self._on_level(step, level, moved, every_link) for level in range(len(self._counts))]
-        added = num_bytes * (1 - 1 / self._members(step)) if step.kind in SUMS else 0.0
         return StepTime(
-            np.array([*loads, added / self.system.compute.add_bandwidth, self._on_cores(step, num_bytes)]),
+            np.array([*loads, *self._on_devices(step, num_bytes)]),
             hops * (self._hop_latency(step) + self._protocol.message_seconds),
         )
 
-    def messages(self, kind: str, members: int) -> float:
-        """What all members of a group send together, in inputs of a member."""
-        times = {"allreduce": 2, "allgather": members}.get(kind, 1)
-        return float(times * (members - 1))
+    def work(self, kind: str, members: int) -> Work:
+        """What all members of a group copy and add together, as a plan on a ring or a chain does it."""
+        n = members
+        match kind:
+            case "allreduce":
+                return Work(n, n - 1)
+            case "allgather":
+                return Work(n * n, 0)
+            case "broadcast":
+                return Work(n, 0)
+        return Work(1, n - 1)
 
-    def _on_cores(self, step: GroupedStep, num_bytes: float) -> float:
-        """How long the cores of a host copy and add, where its devices share them; every message is copied once."""
+    def _on_devices(self, step: GroupedStep, num_bytes: float) -> list[float]:
+        """How long a device or a host adds, copies, and does both in turn."""
         compute, members = self.system.compute, self._members(step)
-        copies = min(compute.host_copy_bandwidth, compute.host_core_bandwidth)
-        adds = min(compute.host_add_bandwidth, compute.host_core_bandwidth)
-        if copies == inf and adds == inf:
-            return 0.0
+        work = self.work(step.kind, members) if members > 1 else Work(0, 0)
         num_groups = prod(self._groups_over(step, level) for level in range(len(self._counts)))
-        num_hosts = prod(self._counts[: self.system.host_depth])
-        copied = self.messages(step.kind, members) * num_bytes
-        added = (members - 1) * num_bytes if step.kind in SUMS else 0.0
-        seconds = copied / copies + added / adds
-        return seconds * num_groups / num_hosts
+        in_use = min(self.system.host_depth, step.end) if step.masters else self.system.host_depth
+        per_host = num_groups / prod(self._counts[:in_use])
+        both = work.copied + work.added
+        # In a ring all do the same; in a chain whoever does anything does it to a whole input.
+        chain = step.kind in ("reduce", "broadcast")
+        return [
+            num_bytes
+            * max((min(amount, 1.0) if chain else amount / members) / of_device, amount * per_host / of_host)
+            for amount, of_device, of_host in (
+                (work.added, compute.add_bandwidth, compute.host_add_bandwidth),
+                (work.copied, compute.copy_bandwidth, compute.host_copy_bandwidth),
+                (both, compute.core_bandwidth, compute.host_core_bandwidth),
+            )
+        ]
 
     def _on_level(self, step: GroupedStep, level: int, moved: float, every_link: bool) -> float:
         """How long the links of a unit of ``level`` are busy; units that no group leaves carry nothing."""

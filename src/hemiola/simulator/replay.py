@@ -198,16 +198,10 @@ class _Resources:
     @staticmethod
     def of(network: Network) -> _Resources:
         system, compute = network.system, network.system.compute
-        hosts = np.array(system.host_of_rank, np.int64)
+        hosts, devices = np.array(system.host_of_rank, np.int64), np.arange(system.num_ranks)
         capacities, columns, first = [network.capacities], [], network.num_links
-        for bandwidth, members, count in (
-            (compute.add_bandwidth, np.arange(system.num_ranks), system.num_ranks),
-            (compute.host_add_bandwidth, hosts, system.num_hosts),
-            (compute.copy_bandwidth, np.arange(system.num_ranks), system.num_ranks),
-            (compute.host_copy_bandwidth, hosts, system.num_hosts),
-            (compute.core_bandwidth, np.arange(system.num_ranks), system.num_ranks),
-            (compute.host_core_bandwidth, hosts, system.num_hosts),
-        ):
+        for bandwidth, of_host in compute.limits():
+            members, count = (hosts, system.num_hosts) if of_host else (devices, system.num_ranks)
             if math.isinf(bandwidth):
                 columns.append(np.full(system.num_ranks, NO_RESOURCE))
                 continue

@@ -166,18 +166,12 @@ class Timeline:
     def _owner(self, resource: int) -> str:
         """Whose adding or copying a resource beyond the links is; they follow in the order of ``Compute``."""
         compute, number = self.system.compute, resource - self.network.num_links
-        for bandwidth, unit, count in (
-            (compute.add_bandwidth, "rank", self.system.num_ranks),
-            (compute.host_add_bandwidth, "host", self.system.num_hosts),
-            (compute.copy_bandwidth, "rank", self.system.num_ranks),
-            (compute.host_copy_bandwidth, "host", self.system.num_hosts),
-            (compute.core_bandwidth, "rank", self.system.num_ranks),
-            (compute.host_core_bandwidth, "host", self.system.num_hosts),
-        ):
+        for bandwidth, of_host in compute.limits():
             if np.isinf(bandwidth):
                 continue
+            count = self.system.num_hosts if of_host else self.system.num_ranks
             if number < count:
-                return f"rank {number}" if unit == "rank" else self.system.host_name(number)
+                return self.system.host_name(number) if of_host else f"rank {number}"
             number -= count
         raise AssertionError(f"there is no resource {resource}")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from math import prod
 
 from hemiola.algorithms.exchanges import EXCHANGES, RING, Exchange
@@ -60,8 +60,10 @@ def lower(
     p = Program(
         f"{request.value}_synthesized", collective, instances=instances, protocol=find_protocol(protocol)
     )
-    for number, steps in enumerate(group_steps(program, factors, request)):
-        stages = Stages(p, number) if staged else None
+    channels = count()
+    for steps in group_steps(program, factors, request):
+        returns = steps[0].instruction.collective is Step.ALLREDUCE
+        stages = Stages(p, next(channels), next(channels) if returns else 0) if staged else None
         for step in steps:
             if exchange == TWO_TREES and step.instruction.collective is Step.ALLREDUCE:
                 _on_two_trees(p, step, keep, stages)
@@ -75,15 +77,16 @@ class Stages:
     """The channels of a step: one for its way in, and one for the way back of an all-reduce."""
 
     program: Program
-    number: int
+    first: int
+    second: int
 
     def there(self) -> AbstractContextManager[None]:
         """What is inside goes by the first channel."""
-        return self.program.channel(2 * self.number)
+        return self.program.channel(self.first)
 
     def back(self) -> AbstractContextManager[None]:
         """What is inside goes by the second channel."""
-        return self.program.channel(2 * self.number + 1)
+        return self.program.channel(self.second)
 
 
 def compile_reduction(

@@ -51,6 +51,8 @@ WAYS = (
 """What carries out the steps of a program, and whether these have channels of their own, so that they overlap."""
 NEAR = 1.05
 """As close to the bound as this needs no reason."""
+WORK = ["adding", "copying", "cores that add and copy in turn"]
+"""What a step needs beside the links of levels."""
 POOL = 4
 """Candidates for each program that is asked for, under each way to count."""
 FLAT = {"allreduce": ("allreduce_ring", "allreduce_double_binary_tree")}
@@ -82,7 +84,7 @@ class Ranked:
     """Of each step alone, by the closed form."""
     pipelined_seconds: float
     busiest: str
-    """The resource that the pipeline waits for: a level of the machine, or its additions."""
+    """The resource that the pipeline waits for: a level of the machine, or one of ``WORK``."""
     busy_seconds: float
     latency_seconds: float
     replayed: Timed | None = None
@@ -121,7 +123,9 @@ class Ranking:
         filling = first.pipelined_seconds - first.busy_seconds - first.latency_seconds
         parts = {
             "latency, since a step passes data on from one device to the next": first.latency_seconds,
-            f"{first.busiest}, {self._rule}": max(0.0, first.busy_seconds - bound),
+            first.busiest if first.busiest in WORK else f"{first.busiest}, {self._rule}": max(
+                0.0, first.busy_seconds - bound
+            ),
             "filling the pipeline, since a step begins with a whole piece": max(0.0, filling),
             "waiting of pieces for each other, of which the closed form of a pipeline knows nothing": first.seconds
             - first.pipelined_seconds,
@@ -201,7 +205,7 @@ class Question:
     def _ranked(self, program: ReductionProgram, path: Path, costs: EdgeCosts) -> Ranked:
         pipelined, busy = costs.pipelined(path), costs.loads[list(path)].sum(axis=0)
         names = [f"the level of {level.name}s" for level in self.share.levels]
-        names += ["the additions of a device", "the cores of a host"]
+        names += WORK
         return Ranked(
             program,
             pipelined,

@@ -103,18 +103,23 @@ class Compute:
     """Of all cores of a host together."""
 
     def __post_init__(self) -> None:
-        cores = (self.core_bandwidth, self.host_core_bandwidth)
-        others = (
-            self.add_bandwidth,
-            self.copy_bandwidth,
-            self.host_add_bandwidth,
-            self.host_copy_bandwidth,
-        )
-        if min(cores) < math.inf and min(others) < math.inf:
+        *others, core, host_core = (bandwidth for bandwidth, _ in self.limits())
+        if min(core, host_core) < math.inf and min(others) < math.inf:
             raise TopologyError(
                 "compute: core_bandwidth is for cores that add and copy in turn, add_bandwidth and copy_bandwidth for"
                 " devices that do both at once; leave one of them out"
             )
+
+    def limits(self) -> tuple[tuple[float, bool], ...]:
+        """Every rate, and whether all devices of a host share it; adding, copying, cores, and of each first the device's."""
+        return (
+            (self.add_bandwidth, False),
+            (self.host_add_bandwidth, True),
+            (self.copy_bandwidth, False),
+            (self.host_copy_bandwidth, True),
+            (self.core_bandwidth, False),
+            (self.host_core_bandwidth, True),
+        )
 
 
 @dataclass(frozen=True, slots=True)

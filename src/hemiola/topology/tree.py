@@ -111,8 +111,8 @@ def _rates(system: System) -> str:
         "copies {}": compute.copy_bandwidth,
         "all of a host add {}": compute.host_add_bandwidth,
         "all of a host copy {}": compute.host_copy_bandwidth,
-        "a core adds or copies {}": compute.core_bandwidth,
-        "all cores of a host add or copy {}": compute.host_core_bandwidth,
+        "adds or copies {}": compute.core_bandwidth,
+        "all of a host add or copy {}": compute.host_core_bandwidth,
     }
     return ", ".join(word.format(format_bandwidth(rate)) for word, rate in words.items() if rate != math.inf)
 

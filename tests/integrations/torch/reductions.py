@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
 
 from hemiola.integrations.torch.reduction_executor import ReductionExecutor
 from hemiola.synthesis.program import parse_program
+from hemiola.synthesis.search import programs_up_to
+from hemiola.synthesis.state import Request
+from hemiola.synthesis.table import table_of
 
 
 def sums(texts: list[str], factors: tuple[int, ...], groups: list[list[int]], backend: str | None) -> int:
@@ -27,3 +32,63 @@ def sums(texts: list[str], factors: tuple[int, ...], groups: list[list[int]], ba
 def contribution(rank: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(rank)
     return torch.randint(-100, 100, (3, 7), generator=generator).to(torch.float64)
+
+
+def sums_in_place(text: str, factors: tuple[int, ...], groups: list[list[int]]) -> list[str]:
+    """Which tensors did not get the sum over this rank's group: of lengths that the chunks divide, or oddly laid out."""
+    rank = dist.get_rank()
+    mine = next(group for group in groups if rank in group)
+    executor = ReductionExecutor(parse_program(text, len(factors)), factors, groups)
+    wrong = [name for name, layout in LAYOUTS.items() if not _is_summed(executor, layout, rank, mine)]
+    executor.close()
+    return wrong
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "as it is": lambda whole: whole,
+    "transposed": lambda whole: whole.T,
+    "every second": lambda whole: whole[:, ::2],
+    "a part": lambda whole: whole[1:3],
+    "empty": lambda whole: whole[:0],
+    "with gradients": lambda whole: whole.requires_grad_(),
+    "conjugated": lambda whole: torch.complex(whole, whole + 1).conj(),
+}
+"""Views of a tensor of 4 x 16 numbers."""
+
+
+def _is_summed(
+    executor: ReductionExecutor, layout: Callable[[torch.Tensor], torch.Tensor], rank: int, mine: list[int]
+) -> bool:
+    tensor = layout(_numbers(rank))
+    executor.all_reduce(tensor)
+    expected = torch.stack([layout(_numbers(member)).detach().resolve_conj() for member in mine]).sum(dim=0)
+    return torch.equal(tensor.detach().resolve_conj(), expected)
+
+
+def _numbers(rank: int) -> torch.Tensor:
+    return (torch.arange(64, dtype=torch.float64) * (rank + 1)).view(4, 16)
+
+
+def other_requests(factors: tuple[int, ...]) -> list[str]:
+    """Which requests beside all-reduce did not leave this rank with what they promise."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    wrong = []
+    for request in (Request.REDUCESCATTER, Request.ALLGATHER, Request.REDUCE, Request.BROADCAST):
+        for program in programs_up_to(table_of(len(factors), request), 2):
+            executor = ReductionExecutor(program, factors, [list(range(size))], request=request)
+            given = torch.stack([torch.arange(3.0) + 10 * chunk + 100 * rank for chunk in range(size)])
+            every = [
+                torch.stack([torch.arange(3.0) + 10 * chunk + 100 * one for chunk in range(size)])
+                for one in range(size)
+            ]
+            total = torch.stack(every).sum(dim=0)
+            executor.run(given)
+            right = {
+                Request.REDUCESCATTER: torch.equal(given[rank], total[rank]),
+                Request.ALLGATHER: all(torch.equal(given[one], every[one][one]) for one in range(size)),
+                Request.REDUCE: rank != 0 or torch.equal(given, total),
+                Request.BROADCAST: torch.equal(given, every[0]),
+            }[request]
+            wrong += [] if right else [f"{request.value}: {program}"]
+            executor.close()
+    return wrong

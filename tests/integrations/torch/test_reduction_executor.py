@@ -34,6 +34,18 @@ def test_groups_of_other_coordinates_run_at_once(team: Team) -> None:
     assert set(team.run(reductions.sums, programs, (2,), [[0, 2], [1, 3]], None)) == {3}
 
 
+@pytest.mark.parametrize("groups", [[[0, 1, 2, 3]], [[3, 0, 2, 1]]])
+@pytest.mark.parametrize("text", texts(2, 3)[:6])
+def test_tensors_of_any_layout_are_summed_where_they_are(
+    team: Team, groups: list[list[int]], text: str
+) -> None:
+    assert team.run(reductions.sums_in_place, text, (2, 2), groups) == [[]] * 4
+
+
+def test_other_requests_end_with_what_they_promise(team: Team) -> None:
+    assert team.run(reductions.other_requests, (2, 2)) == [[]] * 4
+
+
 @pytest.fixture(scope="module")
 def eight() -> Iterator[Team]:
     team = Team(8, backend="gloo")

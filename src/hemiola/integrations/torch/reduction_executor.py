@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from hemiola.errors import ReductionError
+from hemiola.integrations.torch.tensors import is_in_order
 from hemiola.synthesis.program import ReductionProgram, Step
 from hemiola.synthesis.rows_held import Rows, group_steps
 from hemiola.synthesis.state import Request
@@ -89,10 +90,10 @@ class ReductionExecutor:
     def all_reduce(self, tensor: torch.Tensor) -> None:
         """Sum a tensor of any shape over this rank's reduction group, in place.
 
-        Where it is contiguous and its elements divide evenly, nothing is copied beside what the steps move.
+        Where it is contiguous and its elements divide evenly, the steps work on its own memory.
         """
         data, num_elements = tensor.detach(), tensor.numel()
-        if data.is_contiguous() and num_elements % self.num_chunks == 0:
+        if is_in_order(data) and num_elements % self.num_chunks == 0:
             self.run(data.view(self.num_chunks, num_elements // self.num_chunks))
             return
         share = -(-num_elements // self.num_chunks)

@@ -71,7 +71,7 @@ def staged(tensor: Tensor, call: str) -> Staged:
         return Staged(tensor, None)
     target = _plain(tensor, call)
     array = _carried(_in_order(target))
-    return Staged(array, None if _is_in_order(target) else partial(_write_back, target, array))
+    return Staged(array, None if is_in_order(target) else partial(_write_back, target, array))
 
 
 def staged_list(tensors: Sequence[Tensor], call: str) -> Staged:
@@ -121,7 +121,8 @@ def _plain(tensor: Tensor, call: str) -> Tensor:
     return tensor.detach().as_subclass(Tensor)
 
 
-def _is_in_order(tensor: Tensor) -> bool:
+def is_in_order(tensor: Tensor) -> bool:
+    """Whether the elements lie in memory one after another, as they are."""
     return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
 
@@ -152,7 +153,7 @@ def _adjacent(tensors: Sequence[Tensor]) -> Tensor | None:
     if not filled:
         return tensors[0].new_empty(0)
     ends = (tensor.data_ptr() + tensor.nbytes for tensor in filled)
-    if not all(map(_is_in_order, filled)) or any(
+    if not all(map(is_in_order, filled)) or any(
         end != after.data_ptr() for end, after in zip(ends, filled[1:], strict=False)
     ):
         return None
