@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from hemiola.algorithms.library import ALGORITHMS
 from hemiola.compiler.compile import compile_program
 from hemiola.errors import FormatError
 from hemiola.ir.plan import Plan
-from hemiola.simulator.fit_host import Cores, HostConstants, HostRun, fit_host
 from hemiola.simulator.fit_runtime import Observation, RuntimeConstants, fit_runtime
 from hemiola.simulator.timeline import Load
 from hemiola.topology.shapes import load_shape
@@ -46,28 +44,6 @@ def test_what_a_runtime_costs_between_hosts_is_found_and_serves_another_shape() 
         assert found.efficiency == pytest.approx(truth.efficiency, rel=error)
 
 
-def test_what_a_runtime_costs_on_one_host_is_found_and_serves_other_ranks() -> None:
-    cores = Cores(2, 16e9, 22e9)
-    truth = HostConstants(0.6, 2.0, 2e-6, 15e-6, 8 * MIB)
-    plans = [*allreduces(4), built("alltoall_allpairs", ranks=4)]
-    sizes = [(64 * KIB) << (2 * power) for power in range(5)]
-    blank = [HostRun(plan, size, 1.0) for plan in plans for size in sizes]
-    rows = [replace(run, seconds=truth.predict(run, cores)) for run in blank]
-    found = fit_host(rows, cores)
-    others = [HostRun(plan, size, 1.0) for plan in allreduces(8) for size in (128 * KIB, 32 * MIB)]
-    errors = [abs(found.predict(run, cores) / truth.predict(run, cores) - 1) for run in others]
-    assert np.median(errors) < 0.02
-    assert max(errors) < 0.1
-
-
 def test_too_few_rows_are_refused() -> None:
     with pytest.raises(FormatError, match="five constants need 6 measurements"):
         fit_runtime([])
-    with pytest.raises(FormatError, match="five constants need 6 measurements"):
-        fit_host([], Cores(2, 1e9, 1e9))
-
-
-def test_a_footprint_is_all_buffers_of_all_ranks() -> None:
-    assert HostRun(built("allreduce_ring", ranks=4, in_place=True), MIB, 1.0).footprint_bytes == 4 * MIB
-    assert HostRun(built("alltoall_allpairs", ranks=4), MIB, 1.0).footprint_bytes == 8 * MIB
-    assert HostRun(built("allgather_ring", ranks=4), MIB, 1.0).footprint_bytes == 4 * MIB + 16 * MIB

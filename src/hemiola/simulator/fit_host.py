@@ -1,9 +1,9 @@
 """fit_host: what our own runtime costs where all ranks share one host, from collectives that were run for real.
 
-Ranks that share memory move nothing over links: a step copies or adds, and all of them share the cores and the memory.
-How fast all cores together add and copy is measured; fitted is which part of it the runtime gets, how much more where all
-buffers fit in the caches, and what a message and a call cost. Where ranks share cores, each of them gets its turn, and
-what a message and a call cost takes so many times as long.
+Ranks that share memory move nothing over links: a step copies or adds, on the one core that the rank has at that moment.
+How fast all cores together copy is measured; fitted is which part of it the runtime gets in memory, how much more where all buffers
+fit in the caches, and what a call costs. Where there are more ranks than cores, they take turns: a call takes so many times as
+long, and a rank finds less in the caches than it left there, so that the gain is another one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.optimize import least_squares
 from hemiola.errors import FormatError
 from hemiola.ir.plan import Plan
 from hemiola.simulator.replay import simulate
-from hemiola.topology.system import Compute, Level, Link, Protocol, System
+from hemiola.topology.system import Compute, Level, Link, System
 
 Amounts = npt.NDArray[np.float64]
 USUAL_ERROR = 0.1
@@ -32,10 +32,9 @@ CACHES = tuple(1 << power for power in range(20, 28))
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """What all cores of a host together do, in bytes of result per second."""
+    """What all cores of a host together copy, in bytes per second."""
 
     num_cores: int
-    add_bandwidth: float
     copy_bandwidth: float
 
 
@@ -54,56 +53,66 @@ class HostRun:
         chunk = self.num_bytes / int(self.plan.collective.named_chunks()[0].max())
         return float(inputs.sum() + outputs.sum()) * chunk
 
+    def seconds_at(self, bandwidth: float, num_cores: int) -> float:
+        """How long it takes where all cores together add and copy so fast; twice as fast takes half as long."""
+        system = System(
+            "one host",
+            (Level("rank", self.plan.num_ranks, Link(NO_LIMIT, NO_LIMIT)),),
+            compute=Compute(core_bandwidth=bandwidth / num_cores, host_core_bandwidth=bandwidth),
+        )
+        return simulate(self.plan, system, self.num_bytes).seconds
+
 
 @dataclass(frozen=True, slots=True)
 class HostConstants:
     """What a runtime costs on one host."""
 
     memory_part: float
-    """The part of the cores' rates that it gets in memory."""
-    cache_gain: float
-    """How many times as much it gets where all buffers are in the caches."""
-    step_seconds: float
-    """Of every message, while a rank has a core to itself."""
+    """The part of the cores' rate that it gets in memory."""
+    own_gain: float
+    """How many times as much it gets where all buffers are in the caches, and every rank has a core of its own."""
+    shared_gain: float
+    """The same where ranks take turns on the cores."""
     call_seconds: float
-    """Of every call, likewise."""
+    """Of every call, while a rank has a core to itself."""
     cache_bytes: int
 
     def predict(self, run: HostRun, cores: Cores) -> float:
         """Seconds of a run."""
-        num_ranks = run.plan.num_ranks
-        turns = max(1.0, num_ranks / cores.num_cores)
-        part = self.memory_part * (self.cache_gain if run.footprint_bytes < self.cache_bytes else 1.0)
-        rate = cores.copy_bandwidth * part
-        system = System(
-            "one host",
-            (Level("rank", num_ranks, Link(NO_LIMIT, NO_LIMIT)),),
-            compute=Compute(core_bandwidth=rate / cores.num_cores, host_core_bandwidth=rate),
-            protocols={"Simple": Protocol(step_seconds=self.step_seconds * turns)},
-        )
-        return self.call_seconds * turns + simulate(run.plan, system, run.num_bytes).seconds
+        return self._predict(run, cores, run.seconds_at(cores.copy_bandwidth, cores.num_cores))
+
+    def _predict(self, run: HostRun, cores: Cores, seconds_at_rate: float) -> float:
+        turns = max(1.0, run.plan.num_ranks / cores.num_cores)
+        gain = self.own_gain if turns == 1 else self.shared_gain
+        part = self.memory_part * (gain if run.footprint_bytes < self.cache_bytes else 1.0)
+        return self.call_seconds * turns + seconds_at_rate / part
 
 
-START = (0.7, 1.5, 1e-6, 10e-6)
-LOWEST, HIGHEST = (0.05, 1.0, 1e-9, 1e-9), (2.0, 10.0, 1e-3, 1e-2)
+START = (0.7, 3.0, 1.5, 10e-6)
+LOWEST, HIGHEST = (0.05, 1.0, 0.5, 1e-9), (2.0, 20.0, 20.0, 1e-2)
 
 
 def fit_host(runs: Sequence[HostRun], cores: Cores) -> HostConstants:
     """The constants under which runs take as long as was measured; the size of the caches is the best of a few."""
     if len(runs) < LEAST_ROWS:
         raise FormatError(f"five constants need {LEAST_ROWS} measurements or more, and there are {len(runs)}")
+    at_rate = [run.seconds_at(cores.copy_bandwidth, cores.num_cores) for run in runs]
 
     def fit(cache_bytes: int) -> tuple[float, HostConstants]:
         def errors(logs: Amounts) -> Amounts:
-            part, gain, step, call = np.exp(logs).tolist()
-            constants = HostConstants(part, gain, step, call, cache_bytes)
-            return np.array([math.log(constants.predict(run, cores) / run.seconds) for run in runs])
+            constants = HostConstants(*np.exp(logs).tolist(), cache_bytes)
+            return np.array(
+                [
+                    math.log(constants._predict(run, cores, seconds) / run.seconds)
+                    for run, seconds in zip(runs, at_rate, strict=True)
+                ]
+            )
 
         found = least_squares(
             errors, np.log(START), bounds=(np.log(LOWEST), np.log(HIGHEST)), loss="soft_l1", f_scale=USUAL_ERROR,
-            diff_step=1e-3, max_nfev=60,
         )  # fmt: skip
-        part, gain, step, call = (float(f"{number:.4g}") for number in np.exp(found.x))
-        return float(found.cost), HostConstants(part, gain, step, call, cache_bytes)
+        return float(found.cost), HostConstants(
+            *(float(f"{number:.4g}") for number in np.exp(found.x)), cache_bytes
+        )
 
     return min((fit(size) for size in CACHES), key=lambda one: one[0])[1]
