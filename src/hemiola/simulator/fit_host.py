@@ -100,7 +100,8 @@ def fit_host(runs: Sequence[HostRun], cores: Cores) -> HostConstants:
 
     def fit(cache_bytes: int) -> tuple[float, HostConstants]:
         def errors(logs: Amounts) -> Amounts:
-            constants = HostConstants(*np.exp(logs).tolist(), cache_bytes)
+            part, own, shared, call = np.exp(logs).tolist()
+            constants = HostConstants(part, own, shared, call, cache_bytes)
             return np.array(
                 [
                     math.log(constants._predict(run, cores, seconds) / run.seconds)
@@ -111,8 +112,7 @@ def fit_host(runs: Sequence[HostRun], cores: Cores) -> HostConstants:
         found = least_squares(
             errors, np.log(START), bounds=(np.log(LOWEST), np.log(HIGHEST)), loss="soft_l1", f_scale=USUAL_ERROR,
         )  # fmt: skip
-        return float(found.cost), HostConstants(
-            *(float(f"{number:.4g}") for number in np.exp(found.x)), cache_bytes
-        )
+        part, own, shared, call = (float(f"{number:.4g}") for number in np.exp(found.x))
+        return float(found.cost), HostConstants(part, own, shared, call, cache_bytes)
 
     return min((fit(size) for size in CACHES), key=lambda one: one[0])[1]
