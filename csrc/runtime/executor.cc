@@ -35,7 +35,7 @@ std::byte* room(Mapping& memory, uint64_t num_bytes) {
 
 uint64_t cache_bytes() {
   static const long level3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return level3 > 0 ? static_cast<uint64_t>(level3) / 2 : 16 * 1024 * 1024;
+  return level3 > 0 ? static_cast<uint64_t>(level3) : 32 * 1024 * 1024;
 }
 
 Executor::Executor(Endpoint& endpoint) : endpoint_(endpoint) {}

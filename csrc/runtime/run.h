@@ -59,10 +59,13 @@ class Run {
         signature_(signature), geometry_(geometry), workers_(workers), trace_(trace),
         kernels_(kernels(call.type, call.op)), num_tiles_(geometry.num_tiles()), progress_(part.blocks.size()),
         passes_(workers) {
-    const uint64_t chunks = std::max(part.num_chunks[0], part.num_chunks[1]);
-    const uint64_t data = chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
-    stream_ = data * endpoint.num_local_ranks() > cache_bytes();
-    slots.begin_run(data, workers == 1 && part.max_sends <= 2);
+    const uint64_t input = part.num_chunks[0], output = part.num_chunks[1];
+    const auto bytes_of = [&](uint64_t chunks) {
+      return chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
+    };
+    const uint64_t touched = bytes_of(part.shape.alias_source >= 0 ? std::max(input, output) : input + output);
+    stream_ = touched * endpoint.num_local_ranks() > cache_bytes();
+    slots.begin_run(bytes_of(std::max(input, output)), workers == 1 && part.max_sends <= 2);
     for (size_t k = 0; k < part.blocks.size(); ++k) {
       const PartBlock& block = part.blocks[k];
       Progress& progress = progress_[k];
