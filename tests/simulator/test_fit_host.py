@@ -12,8 +12,8 @@ from hemiola.runtime.plan_source import PlanRequest
 from hemiola.simulator.fit_host import Cores, HostConstants, HostRun, fit_host
 from hemiola.tuning.library_plans import LibraryPlans
 
-CORES = Cores(2, 20e9)
-TRUE = HostConstants(0.7, 3.0, 1.4, 12e-6, 1 << 25)
+CORES = Cores(2, 20e9, 1 << 25)
+TRUE = HostConstants(0.7, 3.0, 1.4, 12e-6)
 SIZES = tuple((64 << 10) << (2 * power) for power in range(6))
 
 
@@ -45,7 +45,7 @@ def test_other_ranks_and_collectives_are_predicted_from_noisy_times() -> None:
 
 
 def test_few_measurements_are_refused() -> None:
-    with pytest.raises(FormatError, match="five constants need 6 measurements"):
+    with pytest.raises(FormatError, match="four constants need 6 measurements"):
         fit_host(runs("allreduce", (2,))[:5], CORES)
 
 

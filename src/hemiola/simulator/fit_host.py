@@ -1,8 +1,8 @@
 """fit_host: what our own runtime costs where all ranks share one host, from collectives that were run for real.
 
 Ranks that share memory move nothing over links: a step copies or adds, on the one core that the rank has at that moment.
-How fast all cores together copy is measured; fitted is which part of it the runtime gets in memory, how much more where all buffers
-fit in the caches, and what a call costs. Where there are more ranks than cores, they take turns: a call takes so many times as
+How fast all cores together copy is measured, and how large the caches are is known; fitted is which part of the rate the runtime gets in
+memory, how much more where all buffers fit in the caches, and what a call costs. Where there are more ranks than cores, they take turns: a call takes so many times as
 long, and a rank finds less in the caches than it left there, so that the gain is another one.
 """
 
@@ -26,16 +26,16 @@ USUAL_ERROR = 0.1
 LEAST_ROWS = 6
 NO_LIMIT = 1e15
 """Bytes per second of a link that is none: what passes through memory is counted where it is copied."""
-CACHES = tuple(1 << power for power in range(20, 28))
-"""Sizes that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """What all cores of a host together copy, in bytes per second."""
+    """The cores of a host, and the caches that they share."""
 
     num_cores: int
     copy_bandwidth: float
+    """Of all of them together, in memory, in bytes per second."""
+    cache_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,6 @@ class HostConstants:
     """The same where ranks take turns on the cores."""
     call_seconds: float
     """Of every call, while a rank has a core to itself."""
-    cache_bytes: int
 
     def predict(self, run: HostRun, cores: Cores) -> float:
         """Seconds of a run."""
@@ -84,7 +83,7 @@ class HostConstants:
     def _predict(self, run: HostRun, cores: Cores, seconds_at_rate: float) -> float:
         turns = max(1.0, run.plan.num_ranks / cores.num_cores)
         gain = self.own_gain if turns == 1 else self.shared_gain
-        part = self.memory_part * (gain if run.footprint_bytes < self.cache_bytes else 1.0)
+        part = self.memory_part * (gain if run.footprint_bytes <= cores.cache_bytes else 1.0)
         return self.call_seconds * turns + seconds_at_rate / part
 
 
@@ -93,26 +92,20 @@ LOWEST, HIGHEST = (0.05, 1.0, 0.5, 1e-9), (2.0, 20.0, 20.0, 1e-2)
 
 
 def fit_host(runs: Sequence[HostRun], cores: Cores) -> HostConstants:
-    """The constants under which runs take as long as was measured; the size of the caches is the best of a few."""
+    """The constants under which runs take as long as was measured."""
     if len(runs) < LEAST_ROWS:
-        raise FormatError(f"five constants need {LEAST_ROWS} measurements or more, and there are {len(runs)}")
+        raise FormatError(f"four constants need {LEAST_ROWS} measurements or more, and there are {len(runs)}")
     at_rate = [run.seconds_at(cores.copy_bandwidth, cores.num_cores) for run in runs]
 
-    def fit(cache_bytes: int) -> tuple[float, HostConstants]:
-        def errors(logs: Amounts) -> Amounts:
-            part, own, shared, call = np.exp(logs).tolist()
-            constants = HostConstants(part, own, shared, call, cache_bytes)
-            return np.array(
-                [
-                    math.log(constants._predict(run, cores, seconds) / run.seconds)
-                    for run, seconds in zip(runs, at_rate, strict=True)
-                ]
-            )
+    def errors(logs: Amounts) -> Amounts:
+        constants = HostConstants(*np.exp(logs).tolist())
+        return np.array(
+            [
+                math.log(constants._predict(run, cores, seconds) / run.seconds)
+                for run, seconds in zip(runs, at_rate, strict=True)
+            ]
+        )
 
-        found = least_squares(
-            errors, np.log(START), bounds=(np.log(LOWEST), np.log(HIGHEST)), loss="soft_l1", f_scale=USUAL_ERROR,
-        )  # fmt: skip
-        part, own, shared, call = (float(f"{number:.4g}") for number in np.exp(found.x))
-        return float(found.cost), HostConstants(part, own, shared, call, cache_bytes)
-
-    return min((fit(size) for size in CACHES), key=lambda one: one[0])[1]
+    bounds = (np.log(LOWEST), np.log(HIGHEST))
+    found = least_squares(errors, np.log(START), bounds=bounds, loss="soft_l1", f_scale=USUAL_ERROR)
+    return HostConstants(*(float(f"{number:.4g}") for number in np.exp(found.x)))
