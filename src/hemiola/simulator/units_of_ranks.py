@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hemiola.errors import TopologyError
-from hemiola.topology.system import Edge, Path, System
+from hemiola.topology.system import Edge, Link, Path, System
 
 Amounts = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
@@ -61,7 +61,9 @@ class Distances:
         for depth in range(len(self.system.levels), 0, -1):
             table[depth - 1] = table[depth]
             if self.system.levels[depth - 1].fabric.kind != "mesh":
-                table[depth - 1] += [self.system.link_of(path[:depth]).latency for path in devices]
+                alike = _are_alike(self.system, depth)
+                paths = [path[:depth] for path in (devices[:1] if alike else devices)]
+                table[depth - 1] += _of_links(self.system, paths, _latency)
         return table
 
     def between(self, sources: Numbers, destinations: Numbers) -> Amounts:
@@ -70,12 +72,12 @@ class Distances:
         same = (start == end).all(axis=1)
         meeting = np.where(same, len(self.system.levels), (start != end).argmax(axis=1))
         seconds = self._rising[meeting, sources] + self._rising[meeting, destinations]
-        for pair in np.flatnonzero(~same):
+        meshes = np.array([*(level.fabric.kind == "mesh" for level in self.system.levels), False])
+        for pair in np.flatnonzero(meshes[meeting]):
             depth = int(meeting[pair])
-            if self.system.levels[depth].fabric.kind == "mesh":
-                around = tuple(start[pair, :depth].tolist())
-                direct = self._across(around, int(start[pair, depth]))[int(end[pair, depth])]
-                seconds[pair] += min(direct, self._detour(around))
+            around = tuple(start[pair, :depth].tolist())
+            direct = self._across(around, int(start[pair, depth]))[int(end[pair, depth])]
+            seconds[pair] += min(direct, self._detour(around))
         return np.where(same, 0.0, seconds)
 
     def _detour(self, around: Path) -> float:
@@ -126,11 +128,16 @@ Shape = tuple[tuple[Path, ...], Numbers, Numbers]
 
 
 def _shape(devices: Sequence[Path], depth: int) -> Shape:
-    numbers: dict[Path, int] = {}
-    of_rank = np.array([numbers.setdefault(path[:depth], len(numbers)) for path in devices], np.int64)
-    outer: dict[Path, int] = {}
-    parents = np.array([outer.setdefault(path[:-1], len(outer)) for path in numbers], np.int64)
-    return tuple(numbers), of_rank, parents
+    digits = np.array(devices, np.int64).reshape(len(devices), -1)
+    paths, of_rank = _numbered(digits[:, :depth])
+    _, parents = _numbered(paths[:, :-1])
+    return tuple(map(tuple, paths.tolist())), of_rank, parents
+
+
+def _numbered(digits: Numbers) -> tuple[Numbers, Numbers]:
+    """The different rows in the order in which they come, which is that of devices, and the number of each row."""
+    new = np.append(True, (digits[1:] != digits[:-1]).any(axis=1))
+    return digits[new], np.cumsum(new) - 1
 
 
 def _inside_latencies(system: System, shapes: Sequence[Shape]) -> list[Amounts]:
@@ -147,17 +154,31 @@ def _inside_latencies(system: System, shapes: Sequence[Shape]) -> list[Amounts]:
 def _link_latencies(system: System, paths: Sequence[Path]) -> Amounts:
     if system.levels[len(paths[0]) - 1].fabric.kind == "mesh":
         return np.zeros(len(paths))  # who leaves a unit whose inside is a mesh does not cross the mesh
-    return np.array([system.link_of(path).latency for path in paths])
+    return _of_links(system, paths, _latency)
+
+
+def _latency(link: Link) -> float:
+    return link.latency
+
+
+def _of_links(system: System, paths: Sequence[Path], what: Callable[[Link], float]) -> Amounts:
+    """A number of every unit's links; units of a level are mostly alike."""
+    if _are_alike(system, len(paths[0])):
+        return np.full(len(paths), what(system.link_of(paths[0])))
+    return np.array([what(system.link_of(path)) for path in paths])
+
+
+def _are_alike(system: System, depth: int) -> bool:
+    return not any(len(path) == depth for path in system.exceptions)
 
 
 def _capacities(
     system: System, paths: Sequence[Path], parents: Numbers, outside: UnitsOfRanks | None
 ) -> tuple[Amounts, Amounts]:
     if system.levels[len(paths[0]) - 1].fabric.kind != "mesh":
-        links = [system.link_of(path) for path in paths]
         return (
-            np.array([link.num * link.bandwidth_in for link in links]),
-            np.array([link.num * link.bandwidth_out for link in links]),
+            _of_links(system, paths, lambda link: link.num * link.bandwidth_in),
+            _of_links(system, paths, lambda link: link.num * link.bandwidth_out),
         )
     # A unit of a mesh has its edges, and beside them all that leads out of the mesh.
     edges = np.array(
@@ -184,15 +205,15 @@ def _away_latencies(
 
 def _least_of_others(values: Amounts, groups: Numbers) -> Amounts:
     """For every item the least value among the others of its group; infinite where it is alone."""
-    members: defaultdict[int, list[int]] = defaultdict(list)
-    for item, group in enumerate(groups.tolist()):
-        members[group].append(item)
-    found = np.full(len(values), np.inf)
-    for items in members.values():
-        ordered = sorted(items, key=lambda item: values[item])
-        if len(ordered) > 1:
-            found[items] = values[ordered[0]]
-            found[ordered[0]] = values[ordered[1]]
+    order = np.lexsort((values, groups))
+    grouped = groups[order]
+    first = np.flatnonzero(np.append(True, grouped[1:] != grouped[:-1]))
+    sizes = np.diff(np.append(first, len(order)))
+    least = np.repeat(values[order[first]], sizes)
+    second = np.where(sizes > 1, values[order[np.minimum(first + 1, len(order) - 1)]], np.inf)
+    least[first] = second
+    found = np.empty(len(values))
+    found[order] = least
     return found
 
 
@@ -224,8 +245,8 @@ def shortest(edges: Iterable[Edge], count: int, start: int) -> Sequence[float]:
 def check_connected(system: System, levels: Sequence[UnitsOfRanks]) -> None:
     """Raise where a unit that must talk to others has no way to."""
     for units in levels:
-        for path, into in zip(units.paths, units.capacity_in.tolist(), strict=True):
-            if len(units.paths) > 1 and into == 0:
-                raise TopologyError(
-                    f"nothing joins {system.describe(path)} of system {system.name!r} to the others; add an edge"
-                )
+        alone = np.flatnonzero(units.capacity_in == 0)
+        if len(units.paths) > 1 and len(alone):
+            raise TopologyError(
+                f"nothing joins {system.describe(units.paths[int(alone[0])])} of system {system.name!r} to the others; add an edge"
+            )
