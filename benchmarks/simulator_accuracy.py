@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hemiola import _core
 from hemiola.errors import HemiolaError, LabError
 from hemiola.integrations.bench.bound import measure_rates
 from hemiola.integrations.bench.contestant import IN_PLACE, Task
@@ -243,7 +243,7 @@ def judge_host(quick: bool) -> tuple[dict[str, Any], list[Row]]:
     """Fit to some numbers of ranks and collectives on this machine, freeze, predict others."""
     sizes = HOST_SIZES[::2] if quick else HOST_SIZES
     rates = measure_rates("float32")
-    cores = Cores(rates.num_cores, rates.copy_bytes_per_second, os.sysconf("SC_LEVEL3_CACHE_SIZE"))
+    cores = Cores(rates.num_cores, rates.copy_bytes_per_second, _core.cache_bytes())
     runs = host_runs(sizes)
     known = [
         run for run in runs if run.plan.num_ranks in FITTED_RANKS and run.plan.collective.kind in FITTED_KINDS

@@ -485,6 +485,7 @@ void bind_runtime(nb::module_& module) {
     runtime::kernels(element, static_cast<runtime::Operator>(op))
         .reduce(result.data(), left.data(), right.data(), result.size() / runtime::element_size(element), stream);
   });
+  module.def("cache_bytes", &runtime::cache_bytes, "The last caches that the cores of this host share.");
   module.def("copy", [](nb::handle out, nb::handle in, bool stream) {
     const View result(out, true), source(in, false);
     ENFORCE(source.size() == result.size());
