@@ -6,7 +6,7 @@
 On every shape, every placement of some axes and every reduction over one or two of them, all programs of two levels (a
 seeded sample of 200 of three) are carried out by ``hemiola.torch.ReductionExecutor``, sums checked, and timed: the
 median of the runs, the slowest rank. Results are appended to the file as they come; what is there already is not run again, and
-``--report`` only prints. Whole it takes about an hour and a half on two cores; it takes root (network namespaces).
+``--report`` only prints. Whole it takes about 75 minutes on two cores; it takes root (network namespaces).
 
 Predictions are sums of blocking steps in closed form. Three constants (the part of a NIC that data gets, what a call costs,
 bytes per second inside of hosts) are fitted on the first shape alone, for each backend, and frozen.
