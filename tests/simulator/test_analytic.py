@@ -92,3 +92,13 @@ def test_systems_without_a_form() -> None:
 def test_nothing_takes_no_time() -> None:
     assert chunk_bytes_by_tile(library_plan("allreduce_ring", "ranks=8"), 0, Tiling()).size == 0
     assert closed_form("allreduce_ring", hosts(8, 1), 0) == 0
+
+
+def test_there_is_no_form_where_slots_hold_up_only_the_messages_to_other_hosts() -> None:
+    """Two devices a host, whose own links are the limit, and a long way between the hosts."""
+    link = Link(25e9, 25e9, 2e-5, 2)
+    system = System("far", (Level("host", 2, link), Level("device", 2, Link(25e9, 25e9))))
+    tiling = Tiling(slots=8, tile_bytes=32 << 10)
+    for name in ("alltoall_allpairs", "allgather_allpairs"):
+        assert closed_form(name, system, 1 << 24, chunks=CHUNKS, tiling=tiling) is None
+        assert closed_form(name, system, 1 << 14, chunks=CHUNKS, tiling=tiling) is not None

@@ -212,9 +212,22 @@ def _exchange(system: Uniform) -> Hop:
     return system.across(users=n - 1, nic_users=local * (n - local) / system.nics)
 
 
-def _all_pairs(question: Question, about: Cut) -> float:
+def _all_pairs(question: Question, about: Cut) -> float | None:
     hop, sizes = _exchange(question.system), question.tiles(about)
-    return hop.seconds(sizes[-1]) + hop.followers(sizes, question.slots, passed_on=False) if sizes else 0.0
+    if not sizes:
+        return 0.0
+    waits = len(sizes) > question.slots and hop.seconds(sizes[0]) > question.slots * hop.period(sizes[0])
+    if waits and _is_mixed(question.system):
+        return None  # while messages to other hosts wait for slots, those inside take the devices' links
+    return hop.seconds(sizes[-1]) + hop.followers(sizes, question.slots, passed_on=False)
+
+
+def _is_mixed(system: Uniform) -> bool:
+    """Whether a device's link, and no NIC, limits messages of which some stay inside the host."""
+    if system.num_hosts == 1 or system.num_local == 1:
+        return False
+    n, local = system.num_ranks, system.num_local
+    return system.device / (n - 1) <= system.nic * system.nics / (local * (n - local))
 
 
 def _pipeline(num_hops: int, hop: Hop, sizes: list[float], slots: int) -> float:
@@ -225,12 +238,12 @@ def _pipeline(num_hops: int, hop: Hop, sizes: list[float], slots: int) -> float:
     return before + hop.followers(sizes, slots, passed_on=num_hops > 1) + hop.seconds(sizes[-1])
 
 
-def _alltoall_allpairs(question: Question) -> float:
+def _alltoall_allpairs(question: Question) -> float | None:
     n = question.system.num_ranks
     return _all_pairs(question, Cut(chunks=1, shares=n, most_sends=n - 1))
 
 
-def _allgather_allpairs(question: Question) -> float:
+def _allgather_allpairs(question: Question) -> float | None:
     return _all_pairs(question, Cut(chunks=1, most_sends=question.system.num_ranks - 1))
 
 
