@@ -24,6 +24,7 @@
 #include "enforce.h"
 #include "runtime/clock.h"
 #include "runtime/endpoint.h"
+#include "runtime/cache_size.h"
 #include "runtime/executor.h"
 #include "runtime/kernels.h"
 

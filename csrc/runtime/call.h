@@ -38,7 +38,4 @@ struct WaitPolicy {
   int64_t crowd_nanoseconds = 50'000;  // a yield that takes longer has let somebody else work: sleep instead
 };
 
-// Beyond this the data of all ranks of a host does not stay in its caches.
-uint64_t cache_bytes();
-
 }  // namespace hemiola::runtime

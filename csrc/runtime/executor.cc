@@ -1,10 +1,7 @@
 #include "runtime/executor.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 
 #include "enforce.h"
 #include "runtime/geometry.h"
@@ -14,8 +11,6 @@
 namespace hemiola::runtime {
 
 namespace {
-
-constexpr uint64_t kUsualCacheBytes = 32 << 20;
 
 // With lengths, every step must find what it writes as long as what it reads; messages are checked as they come.
 void check_lengths(const Part& part, const CallShape& call) {
@@ -35,18 +30,6 @@ std::byte* room(Mapping& memory, uint64_t num_bytes) {
 }
 
 }  // namespace
-
-uint64_t cache_bytes() {
-  static const uint64_t size = [] {
-    // What sysconf says is all that a package has, although its cores share it in parts.
-    uint64_t kilobytes = 0;
-    std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size") >> kilobytes;
-    if (kilobytes > 0) return kilobytes << 10;
-    const long package = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return package > 0 ? static_cast<uint64_t>(package) : kUsualCacheBytes;
-  }();
-  return size;
-}
 
 Executor::Executor(Endpoint& endpoint) : endpoint_(endpoint) {}
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "enforce.h"
+#include "runtime/cache_size.h"
 #include "runtime/call.h"
 #include "runtime/clock.h"
 #include "runtime/endpoint.h"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import count, islice, pairwise
 from math import prod
 
 from hemiola.algorithms.exchanges import EXCHANGES, RING, Exchange
@@ -62,8 +62,8 @@ def lower(
     )
     channels = count()
     for steps in group_steps(program, factors, request):
-        returns = steps[0].instruction.collective is Step.ALLREDUCE
-        stages = Stages(p, next(channels), next(channels) if returns else 0) if staged else None
+        ways = 2 if steps[0].instruction.collective is Step.ALLREDUCE else 1
+        stages = Stages(p, tuple(islice(channels, ways))) if staged else None
         for step in steps:
             if exchange == TWO_TREES and step.instruction.collective is Step.ALLREDUCE:
                 _on_two_trees(p, step, keep, stages)
@@ -74,19 +74,18 @@ def lower(
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The channels of a step: one for its way in, and one for the way back of an all-reduce."""
+    """The channels of a step: one for its way in, and one more for the way back of an all-reduce."""
 
     program: Program
-    first: int
-    second: int
+    channels: tuple[int, ...]
 
     def there(self) -> AbstractContextManager[None]:
         """What is inside goes by the first channel."""
-        return self.program.channel(self.first)
+        return self.program.channel(self.channels[0])
 
     def back(self) -> AbstractContextManager[None]:
-        """What is inside goes by the second channel."""
-        return self.program.channel(self.second)
+        """What is inside goes by the last channel."""
+        return self.program.channel(self.channels[-1])
 
 
 def compile_reduction(
