@@ -285,7 +285,7 @@ class Constants:
     call_seconds: float
     """Of a core, for every call of every rank."""
     memory_bandwidth: float
-    """Bytes per second that all ranks together move inside of hosts."""
+    """Bytes per second that all ranks together copy and add, for whatever they send."""
 
     def apply(self, system: System) -> System:
         """The system as the backend finds it: inside of a host, only the cores limit."""
