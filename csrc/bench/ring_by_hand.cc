@@ -81,7 +81,7 @@ Tables read_tables(const std::string& path) {
   return tables;
 }
 
-bool streams(const Endpoint& endpoint, size_t num_bytes) { return num_bytes * endpoint.num_ranks() > cache_bytes(); }
+bool exceeds_caches(const Endpoint& endpoint, size_t num_bytes) { return num_bytes * endpoint.num_ranks() > cache_bytes(); }
 
 // The ring as one would write it for this transport: reduce around the ring, then copy around it, a tile after
 // another, every message straight from one slot into the next.
@@ -94,9 +94,7 @@ class RingByHand {
         next_(endpoint.bell((rank_ + 1) % num_ranks_)),
         previous_(endpoint.bell((rank_ + num_ranks_ - 1) % num_ranks_)),
         sum_(kernels(ElementType::f32, Operator::sum)), chunk_(num_bytes / num_ranks_), tile_(message_bytes),
-        spins_(spins), stream_(streams(endpoint, num_bytes)) {
-    slots_.begin_run(num_bytes, true);
-  }
+        spins_(spins), stream_(exceeds_caches(endpoint, num_bytes)) {}
 
   void run(std::byte* data) {
     for (size_t at = 0; at < chunk_; at += tile_) {
@@ -104,19 +102,24 @@ class RingByHand {
       const auto chunk = [&](uint32_t back) {
         return data + (rank_ + num_ranks_ - back % num_ranks_) % num_ranks_ * chunk_ + at;
       };
-      slots_.copy_in(slot(), chunk(0), size);
+      send_.writing.write_copy(size, [first = slot(), from = chunk(0)](size_t begin, size_t num_bytes, bool stream) {
+        copy(first + begin, from + begin, num_bytes, stream);
+      });
       publish(size);
       for (uint32_t k = 1; k + 1 < num_ranks_; ++k) {
         const std::byte* in = message();
-        sum_.reduce(slot(), in, chunk(k), size / sizeof(float), slots_.streams());
+        sum_.reduce(slot(), in, chunk(k), size / sizeof(float), send_.writing.streams());
         pass_on(size);
       }
       const std::byte* in = message();
-      sum_.reduce_both(chunk(num_ranks_ - 1), slot(), in, chunk(num_ranks_ - 1), size / sizeof(float), both());
+      sum_.reduce_both(chunk(num_ranks_ - 1), slot(), in, chunk(num_ranks_ - 1), size / sizeof(float),
+                       streams(stream_, send_.writing.streams()));
       pass_on(size);
       for (uint32_t k = 0; k + 2 < num_ranks_; ++k) {
         in = message();
-        copy_both(chunk(k), slot(), in, size, both());
+        send_.writing.write_copy(size, [this, in, to = chunk(k), out = slot()](size_t begin, size_t num_bytes, bool stream) {
+          copy_both(to + begin, out + begin, in + begin, num_bytes, streams(stream_, stream));
+        });
         pass_on(size);
       }
       in = message();
@@ -146,10 +149,6 @@ class RingByHand {
     receive_.release();
     previous_.ring();
   }
-  Stream both() const {
-    const bool slot = slots_.streams();
-    return stream_ && slot ? Stream::both : stream_ ? Stream::out : slot ? Stream::also : Stream::none;
-  }
   void wait(uint32_t looks) const {
     if (looks < spins_)
       __builtin_ia32_pause();
@@ -165,7 +164,6 @@ class RingByHand {
   size_t chunk_, tile_;
   uint32_t spins_;
   bool stream_;
-  SlotWriting slots_;
 };
 
 void check(const std::vector<float>& data, float expected, const char* which) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "enforce.h"
+#include "runtime/core_binding.h"
 #include "runtime/geometry.h"
 #include "runtime/run.h"
 #include "runtime/worker_pool.h"
@@ -11,6 +13,8 @@
 namespace hemiola::runtime {
 
 namespace {
+
+constexpr uint64_t kLeastBoundBytes = 1 << 20;  // below, moving to the core costs more than it brings
 
 // With lengths, every step must find what it writes as long as what it reads; messages are checked as they come.
 void check_lengths(const Part& part, const CallShape& call) {
@@ -57,7 +61,7 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
     if (Failure failure = endpoint_.failure_before(part.sends)) return endpoint_.fail(failure);
   const uint64_t signature = endpoint_.begin_call(call.content, *call.description);
   const auto workers = std::max(1u, std::min(workers_, static_cast<uint32_t>(part.blocks.size())));
-  Run run(endpoint_, slots_, policy, interrupted, part, call, signature, geometry, workers, trace);
+  Run run(endpoint_, policy, interrupted, part, call, signature, geometry, workers, trace);
 
   if (Geometry::has_lengths(call)) check_lengths(part, call);
   const uint64_t size = geometry.element_bytes();
@@ -78,6 +82,9 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
     if (alias >= 0) run.bases[1][alias] = run.bases[1][1 - alias] + part.shape.alias_offset * chunk_bytes;
   }
 
+  std::optional<CoreBinding> binding;
+  if (binds && run.num_bytes() >= kLeastBoundBytes)
+    binding.emplace(endpoint_.local_place(), endpoint_.num_local_ranks());
   if (workers > 1) {
     if (!pool_) pool_ = std::make_unique<WorkerPool>(workers_ - 1);
     pool_->run([&](uint32_t worker) {
@@ -86,6 +93,7 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   } else {
     run.work(0);
   }
+  binding.reset();
   endpoint_.end_call();
   if (run.failed()) return endpoint_.fail(endpoint_.failure());
 

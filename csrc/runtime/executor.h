@@ -10,7 +10,6 @@
 #include "runtime/endpoint.h"
 #include "runtime/mapping.h"
 #include "runtime/part.h"
-#include "runtime/slot_writing.h"
 
 namespace hemiola::runtime {
 
@@ -25,6 +24,8 @@ class Executor {
   void set_workers(uint32_t workers);
 
   WaitPolicy policy;
+  // Whether large runs keep to one core, a neighbour's where possible, while ranks share cores.
+  bool binds = false;
   // Asked now and then while waiting; true ends the run.
   std::function<bool()> interrupted;
 
@@ -35,7 +36,6 @@ class Executor {
 
  private:
   Endpoint& endpoint_;
-  SlotWriting slots_;
   uint32_t workers_ = 1;
   std::unique_ptr<WorkerPool> pool_;
   Mapping scratch_, rest_;

@@ -21,6 +21,10 @@ size_t element_size(ElementType type);
 // reduce_both writes the result to two places.
 enum class Stream : uint8_t { none, out, also, both };
 
+constexpr Stream streams(bool out, bool also) {
+  return out && also ? Stream::both : out ? Stream::out : also ? Stream::also : Stream::none;
+}
+
 struct Kernels {
   void (*reduce)(void* out, const void* a, const void* b, size_t count, bool stream);
   void (*reduce_both)(void* out, void* also, const void* a, const void* b, size_t count, Stream stream);

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/slot_writing.h"
+
 namespace hemiola::runtime {
 
 inline constexpr size_t kLine = 64;
@@ -52,6 +54,8 @@ class SendEnd {
     slot.num_bytes = num_bytes;
     slot.number.store(++sent_, std::memory_order_seq_cst);
   }
+
+  SlotWriting writing;
 
  private:
   const std::atomic<uint64_t>& released() const { return *reinterpret_cast<const std::atomic<uint64_t>*>(memory_); }

@@ -20,7 +20,6 @@
 #include "runtime/geometry.h"
 #include "runtime/kernels.h"
 #include "runtime/part.h"
-#include "runtime/slot_writing.h"
 
 namespace hemiola::runtime {
 
@@ -53,10 +52,10 @@ enum class Outcome { moved, blocked, failed };
 
 class Run {
  public:
-  Run(Endpoint& endpoint, SlotWriting& slots, const WaitPolicy& policy, const std::function<bool()>& interrupted,
-      const Part& part, const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers,
+  Run(Endpoint& endpoint, const WaitPolicy& policy, const std::function<bool()>& interrupted, const Part& part,
+      const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers,
       std::vector<TraceEvent>* trace)
-      : endpoint_(endpoint), slots_(slots), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
+      : endpoint_(endpoint), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
         signature_(signature), geometry_(geometry), workers_(workers), trace_(trace),
         kernels_(kernels(call.type, call.op)), num_tiles_(geometry.num_tiles()), progress_(part.blocks.size()),
         passes_(workers) {
@@ -64,9 +63,8 @@ class Run {
     const auto bytes_of = [&](uint64_t chunks) {
       return chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
     };
-    const uint64_t touched = bytes_of(part.shape.alias_source >= 0 ? std::max(input, output) : input + output);
-    stream_ = touched * endpoint.num_local_ranks() > cache_bytes();
-    slots.begin_run(bytes_of(std::max(input, output)), workers == 1 && part.max_sends <= 2);
+    num_bytes_ = bytes_of(part.shape.alias_source >= 0 ? std::max(input, output) : input + output);
+    stream_ = num_bytes_ * endpoint.num_local_ranks() > cache_bytes();
     for (size_t k = 0; k < part.blocks.size(); ++k) {
       const PartBlock& block = part.blocks[k];
       Progress& progress = progress_[k];
@@ -109,6 +107,8 @@ class Run {
   }
 
   bool failed() const { return failed_.load(); }
+  // Of the caller's memory that is read or written.
+  uint64_t num_bytes() const { return num_bytes_; }
 
  private:
   // How a worker waits: it looks with pauses, then with yields, then sleeps, and looks around now and then.
@@ -207,7 +207,7 @@ class Run {
         if (out == nullptr) return Outcome::blocked;
       }
       const int64_t begin = trace_ != nullptr ? now() : 0;
-      act(step, block.tile, in, out);
+      act(step, block.tile, in, out, block.send);
       if (acts.sends) {
         block.send->publish(signature_, static_cast<uint32_t>(num_bytes));
         block.send_bell.ring();
@@ -252,7 +252,7 @@ class Run {
     return bases[geometry_.is_rest(tile)][buffer] + geometry_.offset(buffer, index, tile) * geometry_.element_bytes();
   }
 
-  void act(const PartStep& step, uint64_t tile, const std::byte* in, std::byte* out) {
+  void act(const PartStep& step, uint64_t tile, const std::byte* in, std::byte* out, SendEnd* send) {
     if (step.opcode == Opcode::nop) return;
     const bool by_source = traits(step.opcode).reads_source;
     const bool whole = geometry_.is_contiguous(tile);
@@ -265,40 +265,39 @@ class Run {
       if (num_bytes == 0) continue;
       act_on(step, by_source ? address(step.src_buffer, step.src_index + k, tile) : nullptr,
              traits(step.opcode).writes_destination ? address(step.dst_buffer, step.dst_index + k, tile) : nullptr, in,
-             out, length, num_bytes);
+             out, length, num_bytes, send);
       if (in != nullptr) in += num_bytes;
       if (out != nullptr) out += num_bytes;
     }
   }
 
   void act_on(const PartStep& step, const std::byte* source, std::byte* destination, const std::byte* in,
-              std::byte* out, uint64_t length, uint64_t num_bytes) {
+              std::byte* out, uint64_t length, uint64_t num_bytes, SendEnd* send) {
     const bool stream = stream_ && step.stream;
-    const bool stream_slot = slots_.streams();
-    const Stream both = stream && stream_slot ? Stream::both
-                        : stream              ? Stream::out
-                        : stream_slot         ? Stream::also
-                                              : Stream::none;
     switch (step.opcode) {
       case Opcode::nop:
         break;
       case Opcode::s:
-        slots_.copy_in(out, source, num_bytes);
+        send->writing.write_copy(num_bytes, [&](size_t begin, size_t size, bool past_caches) {
+          copy(out + begin, source + begin, size, past_caches);
+        });
         break;
       case Opcode::r:
         copy(destination, in, num_bytes, stream);
         break;
       case Opcode::rcs:
-        copy_both(destination, out, in, num_bytes, both);
+        send->writing.write_copy(num_bytes, [&](size_t begin, size_t size, bool past_caches) {
+          copy_both(destination + begin, out + begin, in + begin, size, streams(stream, past_caches));
+        });
         break;
       case Opcode::rrs:
-        kernels_.reduce(out, in, source, length, stream_slot);
+        kernels_.reduce(out, in, source, length, send->writing.streams());
         break;
       case Opcode::rrc:
         kernels_.reduce(destination, in, source, length, stream);
         break;
       case Opcode::rrcs:
-        kernels_.reduce_both(destination, out, in, source, length, both);
+        kernels_.reduce_both(destination, out, in, source, length, streams(stream, send->writing.streams()));
         break;
       case Opcode::cpy:
         if (destination != source) copy(destination, source, num_bytes, stream);
@@ -419,7 +418,6 @@ class Run {
   }
 
   Endpoint& endpoint_;
-  SlotWriting& slots_;
   const WaitPolicy& policy_;
   const std::function<bool()>& interrupted_;
   const Part& part_;
@@ -431,6 +429,7 @@ class Run {
   std::mutex trace_mutex_;
   const Kernels& kernels_;
   const uint64_t num_tiles_;
+  uint64_t num_bytes_ = 0;
   bool stream_ = false;
   std::atomic<bool> failed_{false};
   std::vector<Progress> progress_;

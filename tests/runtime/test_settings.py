@@ -24,7 +24,7 @@ SET = {
     "HEMIOLA_SPINS": ("17", 17),
     "HEMIOLA_YIELD_SECONDS": ("0.5", 0.5),
     "HEMIOLA_TIMEOUT": ("12.5", 12.5),
-    "HEMIOLA_PIN": ("1", True),
+    "HEMIOLA_PIN": ("always", "always"),
 }
 
 
@@ -60,6 +60,7 @@ def test_a_variable_that_cannot_be_read_is_named(variable: str) -> None:
         ({"timeout": 0.0}, "timeout is between"),
         ({"timeout": float("nan")}, "timeout is between"),
         ({"timeout": float("inf")}, "timeout is between"),
+        ({"pin": "sometimes"}, "pin is one of never, calls, always, but is 'sometimes'"),
     ],
     ids=str,
 )
@@ -139,7 +140,30 @@ def say_cores(world: Communicator) -> set[int]:
 
 
 def test_pinned_ranks_keep_to_one_core_each() -> None:
-    found = on_ranks(2, say_cores, kind="processes", settings=Settings(pin=True))
+    found = on_ranks(2, say_cores, kind="processes", settings=Settings(pin="always"))
     assert [len(cores) for cores in found] == [1, 1]
     if num_cores() > 1:
         assert found[0] != found[1]
+
+
+def test_pinned_neighbours_share_a_core_where_cores_are_fewer_than_ranks() -> None:
+    cores = num_cores()
+    found = on_ranks(2 * cores, say_cores, kind="processes", settings=Settings(pin="always"))
+    assert found[0::2] == found[1::2]
+    assert set().union(*found) == os.sched_getaffinity(0)
+
+
+def sum_and_say_cores(world: Communicator) -> tuple[float, set[int], set[int]]:
+    before, data = os.sched_getaffinity(0), np.ones(1 << 20, np.float32)
+    world.all_reduce(data)
+    return float(data.min()), before, os.sched_getaffinity(0)
+
+
+@pytest.mark.parametrize("pin", ["never", "calls"])
+def test_a_large_call_leaves_a_thread_free_to_run_where_it_could(pin: str) -> None:
+    ranks = num_cores() + 1
+    for total, before, after in on_ranks(
+        ranks, sum_and_say_cores, kind="processes", settings=Settings(pin=pin)
+    ):
+        assert total == ranks
+        assert before == after

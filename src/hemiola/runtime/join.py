@@ -48,8 +48,8 @@ def join(
         links = PeerLinks(endpoint, group, rank, address, job_secret(environment, store))
         _exchange_addresses(meeting, endpoint, links, neighbours, table)
     meeting.exchange("joined", True)
-    if settings.pin:
-        _pin(place=sum(peer < rank for peer in neighbours))
+    if settings.pin == "always":
+        _pin(sum(peer < rank for peer in neighbours), len(neighbours) + 1)
     _configure(endpoint, settings, len(neighbours) + 1, has_links=links is not None)
     return Membership(endpoint, name, rank, hosts, links, store)
 
@@ -96,10 +96,10 @@ def _exchange_addresses(
         endpoint.join_pipe(peer, pipe)
 
 
-def _pin(place: int) -> None:
-    """Bind this rank to one of the host's cores, by its place among the ranks of the host."""
+def _pin(place: int, num_local: int) -> None:
+    """Bind this rank to one of the host's cores, by its place among the ranks of the host; neighbours lie together."""
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[place % len(cores)]})
+    os.sched_setaffinity(0, {cores[place * len(cores) // num_local]})
 
 
 def _configure(endpoint: _core.Endpoint, settings: Settings, num_local: int, *, has_links: bool) -> None:
@@ -109,6 +109,7 @@ def _configure(endpoint: _core.Endpoint, settings: Settings, num_local: int, *, 
         settings.seconds_of_yielding(num_local, has_links=has_links),
         settings.timeout,
         settings.crowd_seconds(num_local),
+        settings.pin == "calls",
     )
 
 

@@ -12,6 +12,7 @@ from hemiola.units import parse_bytes
 
 MAX_SLOTS = 1 << 10
 LINE_BYTES = 64
+PINS = ("never", "calls", "always")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,9 @@ class Settings:
     """HEMIOLA_YIELD_SECONDS: how long a waiting rank offers its core before it sleeps; -1 depends on who it waits for."""
     timeout: float = 300.0
     """HEMIOLA_TIMEOUT: seconds without any progress after which a run fails."""
-    pin: bool = False
-    """HEMIOLA_PIN: bind each rank of a host to one of its cores."""
+    pin: str = "calls"
+    """HEMIOLA_PIN: bind each rank of a host to one of its cores: ``always``, ``never``, or during large ``calls`` where
+    ranks share cores."""
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -47,6 +49,8 @@ class Settings:
         ):
             if not least <= getattr(self, name) <= most:
                 raise RunError(f"{name} is between {least} and {most}, but is {getattr(self, name)}")
+        if self.pin not in PINS:
+            raise RunError(f"pin is one of {', '.join(PINS)}, but is {self.pin[:40]!r}")
         if self.slot_bytes % LINE_BYTES:
             raise RunError(f"slot_bytes is a multiple of {LINE_BYTES}, but is {self.slot_bytes}")
 
@@ -97,8 +101,8 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _flag(text: str) -> bool:
-    return bool(("0", "1").index(text))
+def _pin(text: str) -> str:
+    return PINS[PINS.index(text)]
 
 
 _READERS: dict[str, Callable[[str], object]] = {
@@ -109,5 +113,5 @@ _READERS: dict[str, Callable[[str], object]] = {
     "spins": int,
     "yield_seconds": float,
     "timeout": float,
-    "pin": _flag,
+    "pin": _pin,
 }
