@@ -15,6 +15,12 @@ constexpr size_t kLeastStreamBytes = 8 << 10;
 // Below this, a C library moves bytes with vectors of its own.
 constexpr size_t kLeastSweepBytes = 1 << 10;
 
+// Large sweeps run in several tracks, a line of each in turn: memory then answers more requests at once than
+// one track of a processor's prefetching makes. The distance between tracks stays off the multiples of a page,
+// where all of them would fall into the same few places of the first cache.
+constexpr size_t kNumTracks = 4, kLineBytes = 64, kLinesOfPage = 64, kSkewLines = 13;
+constexpr size_t kLeastTracksBytes = 32 << 10;
+
 // Sources: at(offset) is the result for the vector there, part(num_bytes) for less than one vector.
 template <typename Type, typename Op>
 struct Reduced {
@@ -75,10 +81,31 @@ struct Two {
   }
 };
 
-// Gives every byte of the destination its value. From the first boundary of a vector in the anchor on, vectors are
-// written one after another. The first and the last vector overlap these; they are computed before anything
-// is written and written last, so that an output may be an input. Where elements lie across the boundaries
-// of vectors there is no such start, and nothing to stream.
+// Calls put(offset) for the vectors from a boundary of lines on, and returns where it stopped: not far from the end.
+template <typename Put>
+size_t put_in_tracks(size_t at, size_t end, Put put) {
+  if (end < at + kLeastTracksBytes) return at;
+  size_t lines = (end - at) / (kNumTracks * kLineBytes);
+  lines -= (lines + kSkewLines) % kLinesOfPage;
+  const size_t track = lines * kLineBytes;
+  for (size_t line = at; line < at + track; line += kLineBytes)
+    for (size_t k = 0; k < kNumTracks; ++k)
+      for (size_t v = 0; v < kLineBytes; v += kVectorBytes) put(line + k * track + v);
+  return at + kNumTracks * track;
+}
+
+// Calls put(offset) for every vector from `at` on that begins before the end, in tracks where they are many.
+template <typename Put>
+void put_all(const unsigned char* anchor, size_t at, size_t end, Put put) {
+  for (; at < end && reinterpret_cast<uintptr_t>(anchor + at) % kLineBytes / kVectorBytes != 0; at += kVectorBytes) put(at);
+  at = put_in_tracks(at, end, put);
+  for (; at < end; at += kVectorBytes) put(at);
+}
+
+// Gives every byte of the destination its value. From the first boundary of a vector in the anchor on, whole vectors
+// are written. The first and the last vector overlap these; they are computed before anything is written and
+// written last, so that an output may be an input. Where elements lie across the boundaries of vectors there is
+// no such start, and nothing to stream.
 template <typename Source, typename Destination>
 void sweep(Source source, Destination to, size_t num_bytes, size_t size_of_element, bool stream) {
   if (num_bytes < kVectorBytes) {
@@ -89,12 +116,12 @@ void sweep(Source source, Destination to, size_t num_bytes, size_t size_of_eleme
   const Vector first = source.at(0), last = source.at(end);
   const size_t to_boundary = -reinterpret_cast<uintptr_t>(to.anchor()) % kVectorBytes;
   const bool aligns = to_boundary % size_of_element == 0;
-  size_t at = aligns ? to_boundary : 0;
+  const size_t at = aligns ? to_boundary : 0;
   if (stream && aligns && num_bytes >= kLeastStreamBytes) {
-    for (; at < end; at += kVectorBytes) to.put_stream(at, source.at(at));
+    put_all(to.anchor(), at, end, [&](size_t offset) { to.put_stream(offset, source.at(offset)); });
     fence_streams();
   } else {
-    for (; at < end; at += kVectorBytes) to.put(at, source.at(at));
+    put_all(to.anchor(), at, end, [&](size_t offset) { to.put(offset, source.at(offset)); });
   }
   to.put(0, first);
   to.put(end, last);

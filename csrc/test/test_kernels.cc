@@ -21,6 +21,7 @@ using Bytes = std::vector<unsigned char>;
 constexpr Operator kOperators[] = {Operator::sum, Operator::prod, Operator::min, Operator::max};
 constexpr size_t kLongestVector = 64, kManySizes = 100;
 constexpr size_t kStreamed = (64 << 10) + 24;  // bytes; enough to stream
+constexpr size_t kTracks = 32 << 10;  // bytes from which a sweep runs in tracks
 
 // Calls visit<T>(type) for the element types, T being how an element is stored.
 template <typename Visit>
@@ -187,6 +188,18 @@ TEST(streams_of_aligned_elements) {
     });
 }
 
+// Where a sweep begins to run in tracks, and where the tracks grow by a page.
+TEST(sweeps_in_tracks) {
+  for (const size_t num_bytes : {kTracks - 8, kTracks, kTracks + 8, kTracks + 72, kTracks + 3 * 4096, 3 * kTracks + 200})
+    for_each_reduction([&](size_t size) { return num_bytes / size; }, [&](const Reduction& r) {
+      for (const bool stream : {false, true}) {
+        check_reduction(r, 0, 0, 0, stream);
+        check_reduction(r, 24, 1, 40, stream);
+        check_reduction(r, 5, 64, 0, stream);
+      }
+    });
+}
+
 // All bit patterns on one side; on the other the patterns where something changes, and random ones.
 template <typename T>
 void check_all_patterns(ElementType type) {
@@ -332,6 +345,13 @@ TEST(copies) {
         check_copies(*table, contents, 0, at, 3 * at, stream);
       }
     }
+}
+
+TEST(copies_in_tracks) {
+  for (const KernelTable* table : runtime::kernel_tables())
+    for (size_t num_bytes = kTracks - 40; num_bytes < kTracks + 200; ++num_bytes)
+      for (const bool stream : {false, true})
+        check_copies(*table, random_elements<uint8_t>(num_bytes, 7), num_bytes % 67, 3, num_bytes % 5, stream);
 }
 
 // Bytes that begin where a page begins or end where one ends, with pages around them that no one may touch.
