@@ -47,7 +47,7 @@ def write_tables(path: Path, num_ranks: int) -> None:
 
 def measure(executable: Path, num_ranks: int, num_bytes: int, message: int, rounds: int) -> list[list[float]]:
     """Seconds of the plan and of the ring by hand, a pair per round."""
-    repeats = max(2, min(2000, (256 << 20) // num_bytes // num_ranks))
+    repeats = max(1, min(2000, (64 << 20) // num_bytes // num_ranks))
     with tempfile.TemporaryDirectory() as folder:
         tables = Path(folder) / "ring.tables"
         write_tables(tables, num_ranks)
@@ -60,7 +60,7 @@ def measure(executable: Path, num_ranks: int, num_bytes: int, message: int, roun
 @click.option("--ranks", default="2,4,8", show_default=True)
 @click.option("--sizes", default="1MiB,4MiB,16MiB,64MiB", show_default=True)
 @click.option("--message", default="128KiB", show_default=True, help="bytes of a message")
-@click.option("--rounds", default=21, show_default=True)
+@click.option("--rounds", default=101, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def main(ranks: str, sizes: str, message: str, rounds: int, as_json: bool) -> None:
     """The compiled ring plan against a ring written by hand over the same queues."""

@@ -73,7 +73,7 @@ class Settings:
             return self.spins
         if has_links:
             return 0
-        return 2000 if num_local_ranks <= num_cores() else 20
+        return 2000 if num_local_ranks <= num_cores() else 1
 
     def seconds_of_yielding(self, num_local_ranks: int, *, has_links: bool) -> float:
         """On a host the next message is near; from another host bytes come one packet at a time, and each would begin
