@@ -109,12 +109,12 @@ class RingByHand {
       publish(size);
       for (uint32_t k = 1; k + 1 < num_ranks_; ++k) {
         const std::byte* in = message();
-        sum_.reduce(slot(), in, chunk(k), size / sizeof(float), send_.writing.streams());
+        sum_.reduce(slot(), in, chunk(k), size / sizeof(float), send_.writing.streams(size));
         pass_on(size);
       }
       const std::byte* in = message();
       sum_.reduce_both(chunk(num_ranks_ - 1), slot(), in, chunk(num_ranks_ - 1), size / sizeof(float),
-                       streams(stream_, send_.writing.streams()));
+                       streams(stream_, send_.writing.streams(size)));
       pass_on(size);
       for (uint32_t k = 0; k + 2 < num_ranks_; ++k) {
         in = message();

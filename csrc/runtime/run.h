@@ -291,13 +291,13 @@ class Run {
         });
         break;
       case Opcode::rrs:
-        kernels_.reduce(out, in, source, length, send->writing.streams());
+        kernels_.reduce(out, in, source, length, send->writing.streams(num_bytes));
         break;
       case Opcode::rrc:
         kernels_.reduce(destination, in, source, length, stream);
         break;
       case Opcode::rrcs:
-        kernels_.reduce_both(destination, out, in, source, length, streams(stream, send->writing.streams()));
+        kernels_.reduce_both(destination, out, in, source, length, streams(stream, send->writing.streams(num_bytes)));
         break;
       case Opcode::cpy:
         if (destination != source) copy(destination, source, num_bytes, stream);

@@ -1,4 +1,4 @@
-// How the slots of a connection are written: past the caches until writing through them has been seen to be quick.
+// How the slots of a connection are written: through the caches unless that has been seen to be slow.
 #include "runtime/slot_writing.h"
 
 #include <chrono>
@@ -13,7 +13,9 @@ namespace {
 
 using runtime::SlotWriting;
 
-constexpr size_t kMessage = 64 << 10;
+using namespace std::chrono_literals;
+
+constexpr size_t kSmall = (48 << 10) - 1, kMessage = 48 << 10;
 constexpr int kPeriod = 96, kSamples = 3;
 
 struct Piece {
@@ -21,45 +23,47 @@ struct Piece {
   bool stream;
 };
 
-// Writes a message whose pieces through the caches take so long each, and returns them.
-std::vector<Piece> write(SlotWriting& writing, size_t num_bytes, std::chrono::milliseconds cached = {}) {
+// Writes a message whose pieces take so long each through the caches and past them, and returns them.
+std::vector<Piece> write(SlotWriting& writing, size_t num_bytes, std::chrono::milliseconds cached = 0ms,
+                         std::chrono::milliseconds streamed = 0ms) {
   std::vector<Piece> pieces;
   writing.write_copy(num_bytes, [&](size_t begin, size_t size, bool stream) {
     pieces.push_back({begin, size, stream});
-    if (!stream && cached.count() > 0) std::this_thread::sleep_for(cached);
+    if (const auto time = stream ? streamed : cached; time > 0ms) std::this_thread::sleep_for(time);
   });
   return pieces;
 }
 
-TEST(nothing_known_goes_past_the_caches) { CHECK(SlotWriting().streams()); }
-
-TEST(quick_caches_are_used_after_a_few_samples) {
-  SlotWriting writing;
-  for (int k = 0; k < kSamples; ++k) write(writing, kMessage);
-  CHECK(!writing.streams());
-}
+TEST(nothing_known_goes_through_the_caches) { CHECK(!SlotWriting().streams(kMessage)); }
 
 TEST(slow_caches_are_not_used_and_asked_again_later) {
-  using namespace std::chrono_literals;
   SlotWriting writing;
   for (int k = 0; k < kSamples; ++k) write(writing, kMessage, 1ms);
-  CHECK(writing.streams());
-  for (int k = kSamples; k < kPeriod; ++k) CHECK(write(writing, kMessage).size() == 1, "message ", k, " was measured");
-  CHECK(writing.streams());
-  for (int k = 0; k < kSamples; ++k) write(writing, kMessage);
-  CHECK(!writing.streams());
+  CHECK(writing.streams(kMessage));
+  for (int k = kSamples; k < kPeriod; ++k) {
+    const std::vector<Piece> pieces = write(writing, kMessage);
+    CHECK(pieces.size() == 1 && pieces[0].stream, "message ", k, " was measured");
+  }
+  for (int k = 0; k < kSamples; ++k) write(writing, kMessage, 0ms, 1ms);
+  CHECK(!writing.streams(kMessage));
+}
+
+TEST(small_messages_go_through_the_caches_and_are_not_measured) {
+  SlotWriting writing;
+  for (int k = 0; k < 2 * kPeriod; ++k) CHECK(write(writing, kSmall).size() == 1);
+  for (int k = 0; k < kSamples; ++k) write(writing, kMessage, 1ms);
+  CHECK(writing.streams(kMessage) && !writing.streams(kSmall));
 }
 
 TEST(one_interrupted_sample_says_nothing) {
-  using namespace std::chrono_literals;
   SlotWriting writing;
-  for (int k = 0; k < kSamples; ++k) write(writing, kMessage, k == 1 ? 1ms : 0ms);
-  CHECK(!writing.streams());
+  for (int k = 0; k < kSamples; ++k) write(writing, kMessage, k == 1 ? 5ms : 0ms, 1ms);
+  CHECK(!writing.streams(kMessage));
 }
 
 TEST(every_byte_is_written_once_whatever_is_measured) {
   SlotWriting writing;
-  for (const size_t num_bytes : {size_t{0}, size_t{1}, size_t{8191}, size_t{8192}, size_t{16384}, size_t{16385}, kMessage})
+  for (const size_t num_bytes : {size_t{0}, size_t{1}, kSmall, kMessage, kMessage + 1, 2 * kMessage})
     for (int k = 0; k < 2 * kPeriod; ++k) {
       size_t end = 0;
       for (const Piece& piece : write(writing, num_bytes)) {
