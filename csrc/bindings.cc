@@ -397,9 +397,9 @@ void bind_runtime(nb::module_& module) {
            })
       .def("configure",
            [](Member& self, uint32_t workers, uint32_t spins, double yield_seconds, double timeout_seconds,
-              double crowd_seconds, bool binds) {
+              double crowd_seconds, int pin_core) {
              self.executor.set_workers(workers);
-             self.executor.binds = binds;
+             self.executor.pin_core = pin_core;
              self.executor.policy = {spins, static_cast<int64_t>(yield_seconds * 1e9),
                                      static_cast<int64_t>(timeout_seconds * 1e9),
                                      static_cast<int64_t>(crowd_seconds * 1e9)};

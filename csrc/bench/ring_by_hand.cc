@@ -25,7 +25,7 @@
 #include "runtime/clock.h"
 #include "runtime/endpoint.h"
 #include "runtime/cache_size.h"
-#include "runtime/core_binding.h"
+#include "runtime/core_pin.h"
 #include "runtime/executor.h"
 #include "runtime/kernels.h"
 
@@ -82,7 +82,9 @@ Tables read_tables(const std::string& path) {
   return tables;
 }
 
-bool exceeds_caches(const Endpoint& endpoint, size_t num_bytes) { return num_bytes * endpoint.num_ranks() > cache_bytes(); }
+bool exceeds_caches(const Endpoint& endpoint, size_t num_bytes) {
+  return num_bytes * endpoint.num_ranks() > cache_bytes();
+}
 
 // The ring as one would write it for this transport: reduce around the ring, then copy around it, a tile after
 // another, every message straight from one slot into the next.
@@ -103,27 +105,21 @@ class RingByHand {
       const auto chunk = [&](uint32_t back) {
         return data + (rank_ + num_ranks_ - back % num_ranks_) % num_ranks_ * chunk_ + at;
       };
-      send_.writing.write_copy(size, [first = slot(), from = chunk(0)](size_t begin, size_t num_bytes, bool stream) {
-        copy(first + begin, from + begin, num_bytes, stream);
+      fill_slot(size, [from = chunk(0)](std::byte* out, size_t begin, size_t length, bool stream) {
+        copy(out, from + begin, length, stream);
       });
-      publish(size);
-      for (uint32_t k = 1; k + 1 < num_ranks_; ++k) {
-        const std::byte* in = message();
-        sum_.reduce(slot(), in, chunk(k), size / sizeof(float), send_.writing.streams(size));
-        pass_on(size);
-      }
-      const std::byte* in = message();
-      sum_.reduce_both(chunk(num_ranks_ - 1), slot(), in, chunk(num_ranks_ - 1), size / sizeof(float),
-                       streams(stream_, send_.writing.streams(size)));
-      pass_on(size);
-      for (uint32_t k = 0; k + 2 < num_ranks_; ++k) {
-        in = message();
-        send_.writing.write_copy(size, [this, in, to = chunk(k), out = slot()](size_t begin, size_t num_bytes, bool stream) {
-          copy_both(to + begin, out + begin, in + begin, num_bytes, streams(stream_, stream));
+      for (uint32_t k = 1; k + 1 < num_ranks_; ++k)
+        pass_on(size, [this, own = chunk(k)](auto* out, auto* in, size_t begin, size_t length, bool stream) {
+          sum_.reduce(out, in, own + begin, length / sizeof(float), stream);
         });
-        pass_on(size);
-      }
-      in = message();
+      pass_on(size, [this, own = chunk(num_ranks_ - 1)](auto* out, auto* in, size_t begin, size_t length, bool stream) {
+        sum_.reduce_both(own + begin, out, in, own + begin, length / sizeof(float), stream_of(stream_, stream));
+      });
+      for (uint32_t k = 0; k + 2 < num_ranks_; ++k)
+        pass_on(size, [this, to = chunk(k)](auto* out, auto* in, size_t begin, size_t length, bool stream) {
+          copy_both(to + begin, out, in, length, stream_of(stream_, stream));
+        });
+      const std::byte* in = message();
       copy(chunk(num_ranks_ - 2), in, size, stream_);
       receive_.release();
       previous_.ring();
@@ -141,12 +137,21 @@ class RingByHand {
     for (uint32_t looks = 0; (found = send_.acquire()) == nullptr; ++looks) wait(looks);
     return found;
   }
-  void publish(size_t size) {
+  template <typename Put>
+  void fill_slot(size_t size, Put put) {
+    std::byte* out = slot();
+    send_.writing.write(size, [&](size_t begin, size_t length, bool stream) {
+      put(out + begin, begin, length, stream);
+    });
     send_.publish(0, static_cast<uint32_t>(size));
     next_.ring();
   }
-  void pass_on(size_t size) {
-    publish(size);
+  template <typename Put>
+  void pass_on(size_t size, Put put) {
+    const std::byte* in = message();
+    fill_slot(size, [&](std::byte* out, size_t begin, size_t length, bool stream) {
+      put(out, in + begin, begin, length, stream);
+    });
     receive_.release();
     previous_.ring();
   }
@@ -173,7 +178,6 @@ void check(const std::vector<float>& data, float expected, const char* which) {
 
 void be_rank(uint32_t rank, const Arguments& arguments, Shared& shared) {
   uint32_t meetings = 0;
-  const CoreBinding binding(rank, arguments.num_ranks);  // as the runtime does in large calls, but for both
   const QueueShape shape{4, std::max<uint32_t>(arguments.message_bytes, 64)};
   Endpoint endpoint(rank, arguments.num_ranks, shape);
   shared.ranks[rank].pid = getpid();
@@ -186,7 +190,10 @@ void be_rank(uint32_t rank, const Arguments& arguments, Shared& shared) {
     endpoint.join_local(peer, open(path.c_str(), O_RDWR | O_CLOEXEC), pid);
   }
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  const uint32_t spins = arguments.num_ranks <= cores ? kSpins : kSpinsOversubscribed;
+  const bool share = arguments.num_ranks > cores;
+  const uint32_t spins = share ? kSpinsOversubscribed : kSpins;
+  // As the runtime does in large calls, but for both rings alike.
+  const CorePin pin(share ? static_cast<int>(rank * cores / arguments.num_ranks) : -1);
 
   const Tables tables = read_tables(arguments.tables);
   const Part part = take_part({tables.ranks, tables.threadblocks, tables.steps, tables.dependencies},
@@ -221,9 +228,10 @@ void be_rank(uint32_t rank, const Arguments& arguments, Shared& shared) {
     return static_cast<double>(now() - begin) * 1e-9 / arguments.repeats;
   };
   for (uint32_t round = 0; round < arguments.rounds; ++round) {
-    double plan = 0, hand = 0;
-    for (const bool turn : {round % 2 == 0, round % 2 != 0})
-      turn ? plan = seconds(by_plan) : hand = seconds([&] { by_hand.run(bytes); });
+    const bool plan_first = round % 2 == 0;
+    double plan = plan_first ? seconds(by_plan) : 0;
+    const double hand = seconds([&] { by_hand.run(bytes); });
+    if (!plan_first) plan = seconds(by_plan);
     if (rank == 0) std::printf("%.9f %.9f\n", plan, hand);
   }
 }

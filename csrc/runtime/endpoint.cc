@@ -90,7 +90,6 @@ void Endpoint::join_local(uint32_t peer, int fd, pid_t pid) {
     if (entry.process.get() < 0) throw std::system_error(errno, std::generic_category(), "watching a peer's process");
   }
   ++num_local_;
-  if (peer < rank_) ++local_place_;
 }
 
 int Endpoint::open_pipe() {

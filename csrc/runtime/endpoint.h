@@ -39,8 +39,6 @@ class Endpoint {
   uint32_t num_ranks() const { return num_ranks_; }
   QueueShape shape() const { return shape_; }
   uint32_t num_local_ranks() const { return num_local_; }
-  // How many of them come before this one.
-  uint32_t local_place() const { return local_place_; }
   int segment() const { return segment_.get(); }
 
   // A peer on this host: `fd` is its segment (taken over), `pid` its process, 0 when it is a thread of this one.
@@ -137,7 +135,7 @@ class Endpoint {
   void close_peers();
   void keep_own_board();
 
-  uint32_t rank_, num_ranks_, num_local_ = 1, local_place_ = 0;
+  uint32_t rank_, num_ranks_, num_local_ = 1;
   QueueShape shape_;
   Descriptor segment_, pipe_;  // of the pipe the reading end
   std::vector<Peer> peers_;

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "enforce.h"
-#include "runtime/core_binding.h"
+#include "runtime/core_pin.h"
 #include "runtime/geometry.h"
 #include "runtime/run.h"
 #include "runtime/worker_pool.h"
@@ -14,7 +14,7 @@ namespace hemiola::runtime {
 
 namespace {
 
-constexpr uint64_t kLeastBoundBytes = 1 << 20;  // below, moving to the core costs more than it brings
+constexpr uint64_t kLeastPinnedBytes = 1 << 20;  // below, moving to the core costs more than it brings
 
 // With lengths, every step must find what it writes as long as what it reads; messages are checked as they come.
 void check_lengths(const Part& part, const CallShape& call) {
@@ -82,9 +82,8 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
     if (alias >= 0) run.bases[1][alias] = run.bases[1][1 - alias] + part.shape.alias_offset * chunk_bytes;
   }
 
-  std::optional<CoreBinding> binding;
-  if (binds && run.num_bytes() >= kLeastBoundBytes)
-    binding.emplace(endpoint_.local_place(), endpoint_.num_local_ranks());
+  std::optional<CorePin> pin;
+  if (workers_ == 1 && run.num_bytes() >= kLeastPinnedBytes) pin.emplace(pin_core);
   if (workers > 1) {
     if (!pool_) pool_ = std::make_unique<WorkerPool>(workers_ - 1);
     pool_->run([&](uint32_t worker) {
@@ -93,7 +92,7 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   } else {
     run.work(0);
   }
-  binding.reset();
+  pin.reset();
   endpoint_.end_call();
   if (run.failed()) return endpoint_.fail(endpoint_.failure());
 

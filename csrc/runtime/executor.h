@@ -24,8 +24,8 @@ class Executor {
   void set_workers(uint32_t workers);
 
   WaitPolicy policy;
-  // Whether large runs keep to one core, a neighbour's where possible, while ranks share cores.
-  bool binds = false;
+  // The core to which large runs of one worker keep; -1: none.
+  int pin_core = -1;
   // Asked now and then while waiting; true ends the run.
   std::function<bool()> interrupted;
 

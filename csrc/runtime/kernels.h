@@ -21,7 +21,7 @@ size_t element_size(ElementType type);
 // reduce_both writes the result to two places.
 enum class Stream : uint8_t { none, out, also, both };
 
-constexpr Stream streams(bool out, bool also) {
+constexpr Stream stream_of(bool out, bool also) {
   return out && also ? Stream::both : out ? Stream::out : also ? Stream::also : Stream::none;
 }
 

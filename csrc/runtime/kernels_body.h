@@ -20,6 +20,7 @@ constexpr size_t kLeastSweepBytes = 1 << 10;
 // where all of them would fall into the same few places of the first cache.
 constexpr size_t kNumTracks = 4, kLineBytes = 64, kLinesOfPage = 64, kSkewLines = 13;
 constexpr size_t kLeastTracksBytes = 32 << 10;
+static_assert(kLineBytes % kVectorBytes == 0);
 
 // Sources: at(offset) is the result for the vector there, part(num_bytes) for less than one vector.
 template <typename Type, typename Op>
@@ -81,7 +82,7 @@ struct Two {
   }
 };
 
-// Calls put(offset) for the vectors from a boundary of lines on, and returns where it stopped: not far from the end.
+// Calls put(offset) for the vectors of a large sweep, and returns where it stopped: less than four pages from the end.
 template <typename Put>
 size_t put_in_tracks(size_t at, size_t end, Put put) {
   if (end < at + kLeastTracksBytes) return at;
@@ -97,7 +98,8 @@ size_t put_in_tracks(size_t at, size_t end, Put put) {
 // Calls put(offset) for every vector from `at` on that begins before the end, in tracks where they are many.
 template <typename Put>
 void put_all(const unsigned char* anchor, size_t at, size_t end, Put put) {
-  for (; at < end && reinterpret_cast<uintptr_t>(anchor + at) % kLineBytes / kVectorBytes != 0; at += kVectorBytes) put(at);
+  const auto begins_line = [&] { return reinterpret_cast<uintptr_t>(anchor + at) % kLineBytes < kVectorBytes; };
+  for (; at < end && !begins_line(); at += kVectorBytes) put(at);
   at = put_in_tracks(at, end, put);
   for (; at < end; at += kVectorBytes) put(at);
 }

@@ -64,6 +64,8 @@ class Run {
       return chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
     };
     num_bytes_ = bytes_of(part.shape.alias_source >= 0 ? std::max(input, output) : input + output);
+    for (const auto* lengths : {&call.input_lengths, &call.output_lengths})
+      for (const uint64_t length : *lengths) num_bytes_ += length * geometry.element_bytes();
     stream_ = num_bytes_ * endpoint.num_local_ranks() > cache_bytes();
     for (size_t k = 0; k < part.blocks.size(); ++k) {
       const PartBlock& block = part.blocks[k];
@@ -274,30 +276,36 @@ class Run {
   void act_on(const PartStep& step, const std::byte* source, std::byte* destination, const std::byte* in,
               std::byte* out, uint64_t length, uint64_t num_bytes, SendEnd* send) {
     const bool stream = stream_ && step.stream;
+    const uint64_t element = geometry_.element_bytes();
     switch (step.opcode) {
       case Opcode::nop:
         break;
       case Opcode::s:
-        send->writing.write_copy(num_bytes, [&](size_t begin, size_t size, bool past_caches) {
-          copy(out + begin, source + begin, size, past_caches);
+        send->writing.write(num_bytes, [&](size_t begin, size_t size, bool stream_slot) {
+          copy(out + begin, source + begin, size, stream_slot);
         });
         break;
       case Opcode::r:
         copy(destination, in, num_bytes, stream);
         break;
       case Opcode::rcs:
-        send->writing.write_copy(num_bytes, [&](size_t begin, size_t size, bool past_caches) {
-          copy_both(destination + begin, out + begin, in + begin, size, streams(stream, past_caches));
+        send->writing.write(num_bytes, [&](size_t begin, size_t size, bool stream_slot) {
+          copy_both(destination + begin, out + begin, in + begin, size, stream_of(stream, stream_slot));
         });
         break;
       case Opcode::rrs:
-        kernels_.reduce(out, in, source, length, send->writing.streams(num_bytes));
+        send->writing.write(num_bytes, [&](size_t begin, size_t size, bool stream_slot) {
+          kernels_.reduce(out + begin, in + begin, source + begin, size / element, stream_slot);
+        });
         break;
       case Opcode::rrc:
         kernels_.reduce(destination, in, source, length, stream);
         break;
       case Opcode::rrcs:
-        kernels_.reduce_both(destination, out, in, source, length, streams(stream, send->writing.streams(num_bytes)));
+        send->writing.write(num_bytes, [&](size_t begin, size_t size, bool stream_slot) {
+          kernels_.reduce_both(destination + begin, out + begin, in + begin, source + begin, size / element,
+                               stream_of(stream, stream_slot));
+        });
         break;
       case Opcode::cpy:
         if (destination != source) copy(destination, source, num_bytes, stream);

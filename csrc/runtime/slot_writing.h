@@ -20,24 +20,26 @@ class SlotWriting {
   // Whether a message, or a piece of one, goes past the caches.
   bool streams(size_t num_bytes) const { return num_bytes >= kLeastBytes && ratio_ > kMostRatio; }
 
-  // Writes what is copied with write(begin, num_bytes, stream), and measures when it is time to.
-  template <typename Write>
-  void write_copy(size_t num_bytes, Write write) {
+  // Writes with put(begin, num_bytes, stream) for one piece after another, whole elements, and measures when it is
+  // time to.
+  template <typename Put>
+  void write(size_t num_bytes, Put put) {
     size_t done = 0;
-    if (num_bytes >= kLeastBytes && num_messages_++ % kPeriod < kSamples) {
+    if (num_bytes >= kLeastBytes && (num_messages_++ + kPeriod - kFirst) % kPeriod < kSamples) {
       const int64_t begin = now();
-      write(size_t{0}, kSampleBytes, false);
+      put(size_t{0}, kSampleBytes, false);
       const int64_t middle = now();
-      write(kSampleBytes, kSampleBytes, true);
+      put(kSampleBytes, kSampleBytes, true);
       learn(static_cast<double>(middle - begin) / static_cast<double>(std::max<int64_t>(now() - middle, 1)));
       done = 2 * kSampleBytes;
     }
-    if (done < num_bytes) write(done, num_bytes - done, streams(num_bytes));
+    if (done < num_bytes) put(done, num_bytes - done, streams(num_bytes));
   }
 
  private:
   static constexpr size_t kLeastBytes = 48 << 10, kSampleBytes = 16 << 10;
   static constexpr uint64_t kPeriod = 96, kSamples = 3;
+  static constexpr uint64_t kFirst = 8;  // until every slot has its memory
   static constexpr double kMostRatio = 1.3;
 
   // The median of a few neighbouring samples: one that was interrupted says nothing.

@@ -21,7 +21,8 @@ using Bytes = std::vector<unsigned char>;
 constexpr Operator kOperators[] = {Operator::sum, Operator::prod, Operator::min, Operator::max};
 constexpr size_t kLongestVector = 64, kManySizes = 100;
 constexpr size_t kStreamed = (64 << 10) + 24;  // bytes; enough to stream
-constexpr size_t kTracks = 32 << 10;  // bytes from which a sweep runs in tracks
+constexpr size_t kTracks = 32 << 10;         // bytes before the last vector from which a sweep runs in tracks
+constexpr size_t kLongerTracks = 4 * 179 * 64;  // the same where a track grows from 115 to 179 lines
 
 // Calls visit<T>(type) for the element types, T being how an element is stored.
 template <typename Visit>
@@ -188,9 +189,10 @@ TEST(streams_of_aligned_elements) {
     });
 }
 
-// Where a sweep begins to run in tracks, and where the tracks grow by a page.
+// Where a sweep begins to run in tracks, and where the tracks grow by a page, for vectors of 16 and of 32 bytes.
 TEST(sweeps_in_tracks) {
-  for (const size_t num_bytes : {kTracks - 8, kTracks, kTracks + 8, kTracks + 72, kTracks + 3 * 4096, 3 * kTracks + 200})
+  for (const size_t num_bytes : {kTracks + 8, kTracks + 16, kTracks + 24, kTracks + 32, kTracks + 40, kLongerTracks + 8,
+                                 kLongerTracks + 16, kLongerTracks + 32, kLongerTracks + 40, 3 * kTracks + 200})
     for_each_reduction([&](size_t size) { return num_bytes / size; }, [&](const Reduction& r) {
       for (const bool stream : {false, true}) {
         check_reduction(r, 0, 0, 0, stream);

@@ -45,6 +45,11 @@ def test_a_variable_that_cannot_be_read_is_named(variable: str) -> None:
         Settings.from_environment({variable: "a few"})
 
 
+def test_the_words_for_pinning_are_told() -> None:
+    with pytest.raises(RunError, match="HEMIOLA_PIN cannot be read: '1'; it is one of never, calls, always"):
+        Settings.from_environment({"HEMIOLA_PIN": "1"})
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -61,6 +66,7 @@ def test_a_variable_that_cannot_be_read_is_named(variable: str) -> None:
         ({"timeout": float("nan")}, "timeout is between"),
         ({"timeout": float("inf")}, "timeout is between"),
         ({"pin": "sometimes"}, "pin is one of never, calls, always, but is 'sometimes'"),
+        ({"pin": True}, "pin is one of never, calls, always, but is True"),
     ],
     ids=str,
 )
@@ -132,38 +138,3 @@ def make_with_slots_by_rank(rank: int, store: Store) -> str:
 def test_ranks_must_agree_on_the_slots() -> None:
     found = run_ranks(2, make_with_slots_by_rank, timeout=60)
     assert all("HEMIOLA_SLOTS" in sentence for sentence in found)
-
-
-def say_cores(world: Communicator) -> set[int]:
-    world.barrier()
-    return os.sched_getaffinity(0)
-
-
-def test_pinned_ranks_keep_to_one_core_each() -> None:
-    found = on_ranks(2, say_cores, kind="processes", settings=Settings(pin="always"))
-    assert [len(cores) for cores in found] == [1, 1]
-    if num_cores() > 1:
-        assert found[0] != found[1]
-
-
-def test_pinned_neighbours_share_a_core_where_cores_are_fewer_than_ranks() -> None:
-    cores = num_cores()
-    found = on_ranks(2 * cores, say_cores, kind="processes", settings=Settings(pin="always"))
-    assert found[0::2] == found[1::2]
-    assert set().union(*found) == os.sched_getaffinity(0)
-
-
-def sum_and_say_cores(world: Communicator) -> tuple[float, set[int], set[int]]:
-    before, data = os.sched_getaffinity(0), np.ones(1 << 20, np.float32)
-    world.all_reduce(data)
-    return float(data.min()), before, os.sched_getaffinity(0)
-
-
-@pytest.mark.parametrize("pin", ["never", "calls"])
-def test_a_large_call_leaves_a_thread_free_to_run_where_it_could(pin: str) -> None:
-    ranks = num_cores() + 1
-    for total, before, after in on_ranks(
-        ranks, sum_and_say_cores, kind="processes", settings=Settings(pin=pin)
-    ):
-        assert total == ranks
-        assert before == after

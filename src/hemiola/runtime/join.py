@@ -7,6 +7,7 @@ from typing import Any
 
 from hemiola import _core
 from hemiola.errors import ConnectError
+from hemiola.runtime.cores import Core, allowed_cores, choose_core
 from hemiola.runtime.environment import Environment
 from hemiola.runtime.host import boot_id, host_id
 from hemiola.runtime.interfaces import choose_address, is_loopback
@@ -48,9 +49,8 @@ def join(
         links = PeerLinks(endpoint, group, rank, address, job_secret(environment, store))
         _exchange_addresses(meeting, endpoint, links, neighbours, table)
     meeting.exchange("joined", True)
-    if settings.pin == "always":
-        _pin(sum(peer < rank for peer in neighbours), len(neighbours) + 1)
-    _configure(endpoint, settings, len(neighbours) + 1, has_links=links is not None)
+    core = choose_core(rank, {peer: table[peer]["cores"] for peer in (rank, *neighbours)})
+    _configure(endpoint, settings, len(neighbours) + 1, core, has_links=links is not None)
     return Membership(endpoint, name, rank, hosts, links, store)
 
 
@@ -61,6 +61,7 @@ def _about_this_rank(endpoint: _core.Endpoint, settings: Settings) -> dict[str, 
         "pid": os.getpid(),
         "segment": endpoint.segment,
         "agreed": [settings.slots, settings.slot_bytes],
+        "cores": allowed_cores(),
     }
 
 
@@ -96,21 +97,19 @@ def _exchange_addresses(
         endpoint.join_pipe(peer, pipe)
 
 
-def _pin(place: int, num_local: int) -> None:
-    """Bind this rank to one of the host's cores, by its place among the ranks of the host; neighbours lie together."""
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[place * len(cores) // num_local]})
-
-
-def _configure(endpoint: _core.Endpoint, settings: Settings, num_local: int, *, has_links: bool) -> None:
+def _configure(
+    endpoint: _core.Endpoint, settings: Settings, num_local: int, core: Core, *, has_links: bool
+) -> None:
     endpoint.configure(
         settings.num_workers(num_local),
         settings.num_spins(num_local, has_links=has_links),
         settings.seconds_of_yielding(num_local, has_links=has_links),
         settings.timeout,
         settings.crowd_seconds(num_local),
-        settings.pin == "calls",
+        core.number if settings.pin == "calls" and core.shared_evenly else -1,
     )
+    if settings.pin == "always":
+        os.sched_setaffinity(0, {core.number})
 
 
 def _descriptor_of(peer: int, pid: int, number: int, flags: int) -> int:

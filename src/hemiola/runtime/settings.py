@@ -34,8 +34,8 @@ class Settings:
     timeout: float = 300.0
     """HEMIOLA_TIMEOUT: seconds without any progress after which a run fails."""
     pin: str = "calls"
-    """HEMIOLA_PIN: bind each rank of a host to one of its cores: ``always``, ``never``, or during large ``calls`` where
-    ranks share cores."""
+    """HEMIOLA_PIN: keep each rank of a host to one of its cores ``always``, ``never``, or during large ``calls`` where
+    ranks share the cores evenly."""
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -50,7 +50,7 @@ class Settings:
             if not least <= getattr(self, name) <= most:
                 raise RunError(f"{name} is between {least} and {most}, but is {getattr(self, name)}")
         if self.pin not in PINS:
-            raise RunError(f"pin is one of {', '.join(PINS)}, but is {self.pin[:40]!r}")
+            raise RunError(f"pin is one of {', '.join(PINS)}, but is {self.pin!r:.40}")
         if self.slot_bytes % LINE_BYTES:
             raise RunError(f"slot_bytes is a multiple of {LINE_BYTES}, but is {self.slot_bytes}")
 
@@ -64,7 +64,8 @@ class Settings:
                 try:
                     changes[field.name] = _READERS[field.name](env[variable])
                 except (ValueError, UnitError):
-                    raise RunError(f"{variable} cannot be read: {env[variable][:40]!r}") from None
+                    known = f"; it is one of {', '.join(PINS)}" if field.name == "pin" else ""
+                    raise RunError(f"{variable} cannot be read: {env[variable][:40]!r}{known}") from None
         return replace(Settings(), **changes)
 
     def num_spins(self, num_local_ranks: int, *, has_links: bool) -> int:
@@ -93,7 +94,9 @@ class Settings:
 
     def num_workers(self, num_local_ranks: int) -> int:
         """One worker, and up to four where cores would be idle otherwise."""
-        return self.workers or max(1, min(4, num_cores() // max(num_local_ranks, 1) // 2))
+        if self.workers or self.pin == "always":
+            return self.workers or 1
+        return max(1, min(4, num_cores() // max(num_local_ranks, 1) // 2))
 
 
 def num_cores() -> int:
