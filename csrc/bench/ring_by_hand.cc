@@ -24,7 +24,6 @@
 #include "enforce.h"
 #include "runtime/clock.h"
 #include "runtime/endpoint.h"
-#include "runtime/cache_size.h"
 #include "runtime/core_pin.h"
 #include "runtime/executor.h"
 #include "runtime/kernels.h"
@@ -82,12 +81,9 @@ Tables read_tables(const std::string& path) {
   return tables;
 }
 
-bool exceeds_caches(const Endpoint& endpoint, size_t num_bytes) {
-  return num_bytes * endpoint.num_ranks() > cache_bytes();
-}
-
 // The ring as one would write it for this transport: reduce around the ring, then copy around it, a tile after
-// another, every message straight from one slot into the next.
+// another, every message straight from one slot into the next. Results go through the caches: in place, they hold
+// what was sent from there.
 class RingByHand {
  public:
   RingByHand(Endpoint& endpoint, size_t num_bytes, uint32_t message_bytes, uint32_t spins)
@@ -97,7 +93,7 @@ class RingByHand {
         next_(endpoint.bell((rank_ + 1) % num_ranks_)),
         previous_(endpoint.bell((rank_ + num_ranks_ - 1) % num_ranks_)),
         sum_(kernels(ElementType::f32, Operator::sum)), chunk_(num_bytes / num_ranks_), tile_(message_bytes),
-        spins_(spins), stream_(exceeds_caches(endpoint, num_bytes)) {}
+        spins_(spins) {}
 
   void run(std::byte* data) {
     for (size_t at = 0; at < chunk_; at += tile_) {
@@ -113,14 +109,14 @@ class RingByHand {
           sum_.reduce(out, in, own + begin, length / sizeof(float), stream);
         });
       pass_on(size, [this, own = chunk(num_ranks_ - 1)](auto* out, auto* in, size_t begin, size_t length, bool stream) {
-        sum_.reduce_both(own + begin, out, in, own + begin, length / sizeof(float), stream_of(stream_, stream));
+        sum_.reduce_both(own + begin, out, in, own + begin, length / sizeof(float), stream_of(false, stream));
       });
       for (uint32_t k = 0; k + 2 < num_ranks_; ++k)
         pass_on(size, [this, to = chunk(k)](auto* out, auto* in, size_t begin, size_t length, bool stream) {
-          copy_both(to + begin, out, in, length, stream_of(stream_, stream));
+          copy_both(to + begin, out, in, length, stream_of(false, stream));
         });
       const std::byte* in = message();
-      copy(chunk(num_ranks_ - 2), in, size, stream_);
+      copy(chunk(num_ranks_ - 2), in, size, false);
       receive_.release();
       previous_.ring();
     }
@@ -169,7 +165,6 @@ class RingByHand {
   const Kernels& sum_;
   size_t chunk_, tile_;
   uint32_t spins_;
-  bool stream_;
 };
 
 void check(const std::vector<float>& data, float expected, const char* which) {

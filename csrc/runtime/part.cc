@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "enforce.h"
 
@@ -10,34 +10,24 @@ namespace hemiola::runtime {
 
 namespace {
 
-// Who reads each chunk of the rank's memory: one threadblock up to one of its steps, or several.
+// Which chunks of the rank's memory any of its steps reads.
 class Readers {
  public:
-  Readers(const Part& part) : part_(part) {
-    for (uint32_t block = 0; block < part.blocks.size(); ++block)
-      for (uint32_t k = 0; k < part.blocks[block].num_steps; ++k) {
-        const PartStep& step = part.steps[part.blocks[block].first_step + k];
-        const OpcodeTraits& acts = traits(step.opcode);
-        if (acts.reads_source) note(step.src_buffer, step.src_index, step.count, block, k);
-        if (acts.reads_destination) note(step.dst_buffer, step.dst_index, step.count, block, k);
-      }
+  explicit Readers(const Part& part) : part_(part) {
+    for (const PartStep& step : part.steps) {
+      const OpcodeTraits& acts = traits(step.opcode);
+      if (acts.reads_source) note(step.src_buffer, step.src_index, step.count);
+      if (acts.reads_destination) note(step.dst_buffer, step.dst_index, step.count);
+    }
   }
 
-  // Whether nothing reads what this step writes, except earlier steps of the same threadblock and itself.
-  bool are_done(const PartStep& step, uint32_t block, uint32_t k) const {
-    for (uint32_t chunk = 0; chunk < step.count; ++chunk) {
-      const auto found = readers_.find(place(step.dst_buffer, step.dst_index + chunk));
-      if (found != readers_.end() && (found->second.block != block || found->second.last > k)) return false;
-    }
-    return true;
+  bool read_destination(const PartStep& step) const {
+    for (uint32_t chunk = 0; chunk < step.count; ++chunk)
+      if (chunks_.contains(place(step.dst_buffer, step.dst_index + chunk))) return true;
+    return false;
   }
 
  private:
-  struct Reader {
-    uint32_t block, last;
-  };
-  static constexpr uint32_t kSeveral = 0xffffffff;
-
   uint64_t place(uint32_t buffer, uint64_t index) const {
     if (static_cast<int32_t>(buffer) == part_.shape.alias_source) {
       buffer = 1 - buffer;
@@ -46,17 +36,12 @@ class Readers {
     return uint64_t{buffer} << 40 | index;
   }
 
-  void note(uint32_t buffer, uint32_t index, uint32_t count, uint32_t block, uint32_t step) {
-    for (uint32_t chunk = 0; chunk < count; ++chunk) {
-      auto [found, is_new] = readers_.try_emplace(place(buffer, index + chunk), Reader{block, step});
-      if (is_new) continue;
-      if (found->second.block != block) found->second.block = kSeveral;
-      found->second.last = std::max(found->second.last, step);
-    }
+  void note(uint32_t buffer, uint32_t index, uint32_t count) {
+    for (uint32_t chunk = 0; chunk < count; ++chunk) chunks_.insert(place(buffer, index + chunk));
   }
 
   const Part& part_;
-  std::unordered_map<uint64_t, Reader> readers_;
+  std::unordered_set<uint64_t> chunks_;
 };
 
 // The rows of `connections` for the channels that this rank's threadblocks really use, per peer in order.
@@ -146,11 +131,8 @@ Part take_part(const PlanTables& plan, const PartShape& shape) {
   }
 
   const Readers readers(part);
-  for (uint32_t block = 0; block < part.blocks.size(); ++block)
-    for (uint32_t k = 0; k < part.blocks[block].num_steps; ++k) {
-      PartStep& step = part.steps[part.blocks[block].first_step + k];
-      step.stream = traits(step.opcode).writes_destination && readers.are_done(step, block, k);
-    }
+  for (PartStep& step : part.steps)
+    step.stream = traits(step.opcode).writes_destination && !readers.read_destination(step);
   return part;
 }
 

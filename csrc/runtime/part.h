@@ -35,7 +35,7 @@ struct Connection {
 struct PartStep {
   Opcode opcode;
   uint8_t src_buffer, dst_buffer;
-  bool stream;  // nothing of this rank reads the destination afterwards
+  bool stream;  // no step of this rank reads the destination: not afterwards, nor, in place, shortly before
   uint32_t src_index, dst_index, count, first_dependency, num_dependencies;
 };
 

@@ -117,23 +117,23 @@ TEST(copies_within_a_rank_are_no_messages) {
   CHECK(part_of(tables, 0).max_count == 1);
 }
 
-TEST(what_nobody_reads_afterwards_is_streamed) {
+TEST(what_nobody_reads_is_streamed) {
   const Tables tables({{4, 4, 2}, {4, 4, 2}},
                       {{0, 1, 1, 0,
                         {{Opcode::r, {}, {kOutput, 0}},                    // read by the next step
                          {Opcode::s, {kOutput, 0}},                        //
-                         {Opcode::r, {}, {kOutput, 0}},                    // not read any more
+                         {Opcode::r, {}, {kOutput, 0}},                    // read before, so still in the caches
                          {Opcode::r, {}, {kScratchBuffer, 0}},             // read by another threadblock
-                         {Opcode::rrc, {kInput, 1}, {kInput, 1}}}},        // read by itself alone
+                         {Opcode::rrc, {kInput, 1}, {kInput, 1}}}},        // read by itself
                        {0, kNoPeer, kNoPeer, 0,
                         {{Opcode::re, {kScratchBuffer, 0}, {kOutput, 1}, 1, {{0, 3}}}}},
                        {1, 0, 0, 0,
                         {{Opcode::s, {kInput, 0}}, {Opcode::r, {}, {kOutput, 3}}, {Opcode::s, {kInput, 0}},
                          {Opcode::s, {kInput, 0}}, {Opcode::s, {kInput, 0}}}}});
   const Part part = part_of(tables, 0);
-  const bool streamed[] = {false, false, true, false, true};
-  for (size_t k = 0; k < 5; ++k) CHECK(step_of(part, 0, k).stream == streamed[k], "step ", k);
-  CHECK(step_of(part, 1, 0).stream, "the sum is read by nobody but itself");
+  for (size_t k = 0; k < 5; ++k) CHECK(!step_of(part, 0, k).stream, "step ", k);
+  CHECK(!step_of(part, 1, 0).stream, "the sum is read by itself");
+  CHECK(!step_of(part_of(tables, 1), 0, 0).stream && step_of(part_of(tables, 1), 0, 1).stream);
 }
 
 TEST(in_place_a_reader_by_the_other_name_counts) {
@@ -144,6 +144,12 @@ TEST(in_place_a_reader_by_the_other_name_counts) {
                        {1, kNoPeer, 0, 1, {{Opcode::r, {}, {kOutput, 1}}}}});
   const Part part = part_of(tables, 1, 2, kOutput, 2);
   CHECK(!step_of(part, 0, 0).stream && step_of(part, 1, 0).stream);
+}
+
+TEST(in_place_nothing_that_was_sent_first_is_streamed) {
+  const std::vector<HandStep> exchange = {{Opcode::s, {kInput, 0}}, {Opcode::r, {}, {kOutput, 0}}};
+  const Tables tables({{1, 0, 0}, {1, 0, 0}}, {{0, 1, 1, 0, exchange}, {1, 0, 0, 0, exchange}});
+  CHECK(!step_of(part_of(tables, 0, 1, kOutput, 0), 0, 1).stream);
 }
 
 TEST(a_rank_that_the_plan_does_not_have_is_refused) {
