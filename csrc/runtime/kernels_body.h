@@ -15,9 +15,9 @@ constexpr size_t kLeastStreamBytes = 8 << 10;
 // Below this, a C library moves bytes with vectors of its own.
 constexpr size_t kLeastSweepBytes = 1 << 10;
 
-// Large sweeps run in several tracks, a line of each in turn: memory then answers more requests at once than
-// one track of a processor's prefetching makes. The distance between tracks stays off the multiples of a page,
-// where all of them would fall into the same few places of the first cache.
+// Large sweeps past the caches run in several tracks, a line of each in turn: memory then answers more requests at
+// once than one track of a processor's prefetching makes. Caches do best in order. The distance between tracks stays
+// off the multiples of a page, where all of them would fall into the same few places of the first cache.
 constexpr size_t kNumTracks = 4, kLineBytes = 64, kLinesOfPage = 64, kSkewLines = 13;
 constexpr size_t kLeastTracksBytes = 32 << 10;
 static_assert(kLineBytes % kVectorBytes == 0);
@@ -95,13 +95,18 @@ size_t put_in_tracks(size_t at, size_t end, Put put) {
   return at + kNumTracks * track;
 }
 
-// Calls put(offset) for every vector from `at` on that begins before the end, in tracks where they are many.
+// Calls put(offset) for every vector from `at` on that begins before the end.
 template <typename Put>
-void put_all(const unsigned char* anchor, size_t at, size_t end, Put put) {
+void put_in_order(size_t at, size_t end, Put put) {
+  for (; at < end; at += kVectorBytes) put(at);
+}
+
+// The same in tracks where they are many, each from the beginning of a line of the anchor on.
+template <typename Put>
+void put_lines(const unsigned char* anchor, size_t at, size_t end, Put put) {
   const auto begins_line = [&] { return reinterpret_cast<uintptr_t>(anchor + at) % kLineBytes < kVectorBytes; };
   for (; at < end && !begins_line(); at += kVectorBytes) put(at);
-  at = put_in_tracks(at, end, put);
-  for (; at < end; at += kVectorBytes) put(at);
+  put_in_order(put_in_tracks(at, end, put), end, put);
 }
 
 // Gives every byte of the destination its value. From the first boundary of a vector in the anchor on, whole vectors
@@ -120,10 +125,10 @@ void sweep(Source source, Destination to, size_t num_bytes, size_t size_of_eleme
   const bool aligns = to_boundary % size_of_element == 0;
   const size_t at = aligns ? to_boundary : 0;
   if (stream && aligns && num_bytes >= kLeastStreamBytes) {
-    put_all(to.anchor(), at, end, [&](size_t offset) { to.put_stream(offset, source.at(offset)); });
+    put_lines(to.anchor(), at, end, [&](size_t offset) { to.put_stream(offset, source.at(offset)); });
     fence_streams();
   } else {
-    put_all(to.anchor(), at, end, [&](size_t offset) { to.put(offset, source.at(offset)); });
+    put_in_order(at, end, [&](size_t offset) { to.put(offset, source.at(offset)); });
   }
   to.put(0, first);
   to.put(end, last);
