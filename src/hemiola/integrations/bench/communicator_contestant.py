@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from hemiola.integrations.bench.contestant import Task
 from hemiola.integrations.bench.serve import serve
@@ -19,21 +20,20 @@ class CommunicatorContestant:
     def __init__(self, rank: int | None, num_ranks: int | None, store: Store | None, timeout: float) -> None:
         self._world = Communicator(rank, num_ranks, store=store, timeout=timeout)
 
-    def prepare(self, task: Task, buffers: Buffers) -> Callable[[], None]:
+    def prepare(self, task: Task, buffers: Buffers) -> Callable[[], object]:
         """The call of the same name, or the run of a plan."""
         (given, taken), world = task.trial().hand_over(buffers), self._world
         if task.plan is not None:
             plan = read_plan(task.plan)
-            return lambda: (world.run(plan, given, taken), None)[1]
+            return partial(world.run, plan, given, taken)
         calls: Mapping[str, Callable[[], object]] = {
-            "allreduce": lambda: world.all_reduce(taken),
-            "broadcast": lambda: world.broadcast(taken),
-            "allgather": lambda: world.all_gather(given, taken),
-            "reducescatter": lambda: world.reduce_scatter(given, taken),
-            "alltoall": lambda: world.all_to_all(given, taken),
+            "allreduce": partial(world.all_reduce, taken),
+            "broadcast": partial(world.broadcast, taken),
+            "allgather": partial(world.all_gather, given, taken),
+            "reducescatter": partial(world.reduce_scatter, given, taken),
+            "alltoall": partial(world.all_to_all, given, taken),
         }
-        call = calls[task.kind]
-        return lambda: (call(), None)[1]
+        return calls[task.kind]
 
     def barrier(self) -> None:
         """Wait for all ranks."""

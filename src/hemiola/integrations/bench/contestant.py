@@ -47,7 +47,7 @@ class Task:
 class Contestant(Protocol):
     """What a library has to offer; one object a rank."""
 
-    def prepare(self, task: Task, buffers: Buffers) -> Callable[[], None]:
+    def prepare(self, task: Task, buffers: Buffers) -> Callable[[], object]:
         """The call that does the task on these buffers once, and returns when this rank is done."""
         ...
 

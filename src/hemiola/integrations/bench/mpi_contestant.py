@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mpi4py import MPI
@@ -31,7 +32,7 @@ class MpiContestant:
         self._world = MPI.COMM_WORLD
         self.rank = self._world.Get_rank()
 
-    def prepare(self, task: Task, buffers: Buffers) -> Callable[[], None]:
+    def prepare(self, task: Task, buffers: Buffers) -> Callable[[], object]:
         """The call of MPI's standard with the same meaning."""
         given, taken = ([array, TYPES[task.element]] for array in (buffers.input, buffers.output))
         calls: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -42,7 +43,7 @@ class MpiContestant:
             "alltoall": (self._world.Alltoall, (given, taken)),
         }
         call, arguments = calls[task.kind]
-        return lambda: call(*arguments)
+        return partial(call, *arguments)
 
     def barrier(self) -> None:
         """Wait for all ranks."""

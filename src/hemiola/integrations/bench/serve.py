@@ -28,7 +28,7 @@ def serve(address: str, rank: int, contestant: Contestant, *, place: int | None 
         sock.connect(address)
         with sock.makefile("rw", encoding="utf-8") as lines:
             _say(lines, {"rank": rank})
-            calls: dict[str, Callable[[], None]] = {}
+            calls: dict[str, Callable[[], object]] = {}
             for line in lines:
                 command = json.loads(line)
                 answer: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def _say(lines: Any, answer: dict[str, Any]) -> None:
     lines.flush()
 
 
-def _prepare(contestant: Contestant, task: Task, rank: int) -> tuple[Callable[[], None], dict[str, Any]]:
+def _prepare(contestant: Contestant, task: Task, rank: int) -> tuple[Callable[[], object], dict[str, Any]]:
     """The call, and what is wrong with its result; afterwards all data is zero and stays so under any sum."""
     trial = task.trial()
     buffers = trial.make_buffers(rank)
@@ -67,7 +67,7 @@ def _prepare(contestant: Contestant, task: Task, rank: int) -> tuple[Callable[[]
     return call, {"wrong": None if wrong is None else str(wrong)}
 
 
-def _time(contestant: Contestant, call: Callable[[], None], times: int, warm: int) -> float:
+def _time(contestant: Contestant, call: Callable[[], object], times: int, warm: int) -> float:
     """Seconds per call, after a barrier and calls that are not counted."""
     contestant.barrier()
     for _ in range(warm):

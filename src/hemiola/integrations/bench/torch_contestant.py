@@ -53,7 +53,7 @@ class TorchContestant:
             timeout=timedelta(seconds=timeout),
         )
 
-    def prepare(self, task: Task, buffers: Buffers) -> Callable[[], None]:
+    def prepare(self, task: Task, buffers: Buffers) -> Callable[[], object]:
         """Tensors over the same memory."""
         given, taken = (_tensor(array, task.element) for array in (buffers.input, buffers.output))
         call = CALLS[task.kind]
