@@ -59,7 +59,7 @@ def measure(executable: Path, num_ranks: int, num_bytes: int, message: int, roun
 @click.command()
 @click.option("--ranks", default="2,4,8", show_default=True)
 @click.option("--sizes", default="1MiB,4MiB,16MiB,64MiB", show_default=True)
-@click.option("--message", default="128KiB", show_default=True, help="bytes of a message")
+@click.option("--message", default="256KiB", show_default=True, help="bytes of a message")
 @click.option("--rounds", default=101, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def main(ranks: str, sizes: str, message: str, rounds: int, as_json: bool) -> None:

@@ -243,7 +243,7 @@ def judge_host(quick: bool) -> tuple[dict[str, Any], list[Row]]:
     """Fit to some numbers of ranks and collectives on this machine, freeze, predict others."""
     sizes = HOST_SIZES[::2] if quick else HOST_SIZES
     rates = measure_rates("float32")
-    cores = Cores(rates.num_cores, rates.copy_bytes_per_second, _core.cache_bytes())
+    cores = Cores(rates.num_cores, rates.copy_bytes_per_second, _core.shared_cache_bytes())
     runs = host_runs(sizes)
     known = [
         run for run in runs if run.plan.num_ranks in FITTED_RANKS and run.plan.collective.kind in FITTED_KINDS

@@ -397,9 +397,10 @@ void bind_runtime(nb::module_& module) {
            })
       .def("configure",
            [](Member& self, uint32_t workers, uint32_t spins, double yield_seconds, double timeout_seconds,
-              double crowd_seconds, int pin_core) {
+              double crowd_seconds, int pin_core, uint32_t ranks_per_core) {
              self.executor.set_workers(workers);
              self.executor.pin_core = pin_core;
+             self.executor.ranks_per_core = std::max(ranks_per_core, 1u);
              self.executor.policy = {spins, static_cast<int64_t>(yield_seconds * 1e9),
                                      static_cast<int64_t>(timeout_seconds * 1e9),
                                      static_cast<int64_t>(crowd_seconds * 1e9)};
@@ -487,7 +488,7 @@ void bind_runtime(nb::module_& module) {
     runtime::kernels(element, static_cast<runtime::Operator>(op))
         .reduce(result.data(), left.data(), right.data(), result.size() / runtime::element_size(element), stream);
   });
-  module.def("cache_bytes", &runtime::cache_bytes, "The last caches that the cores of this host share.");
+  module.def("shared_cache_bytes", &runtime::shared_cache_bytes, "The last cache that cores of this host share.");
   module.def("copy", [](nb::handle out, nb::handle in, bool stream) {
     const View result(out, true), source(in, false);
     ENFORCE(source.size() == result.size());

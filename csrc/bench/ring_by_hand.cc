@@ -34,6 +34,7 @@ using namespace hemiola::runtime;
 namespace {
 
 constexpr uint32_t kSpins = 2000, kSpinsOversubscribed = 1;
+constexpr uint32_t kSlotBytes = 512 << 10;
 
 struct Arguments {
   std::string tables;
@@ -101,19 +102,17 @@ class RingByHand {
       const auto chunk = [&](uint32_t back) {
         return data + (rank_ + num_ranks_ - back % num_ranks_) % num_ranks_ * chunk_ + at;
       };
-      fill_slot(size, [from = chunk(0)](std::byte* out, size_t begin, size_t length, bool stream) {
-        copy(out, from + begin, length, stream);
-      });
+      fill_slot(size, [size, from = chunk(0)](std::byte* out, bool stream) { copy(out, from, size, stream); });
       for (uint32_t k = 1; k + 1 < num_ranks_; ++k)
-        pass_on(size, [this, own = chunk(k)](auto* out, auto* in, size_t begin, size_t length, bool stream) {
-          sum_.reduce(out, in, own + begin, length / sizeof(float), stream);
+        pass_on(size, [this, size, own = chunk(k)](auto* out, auto* in, bool stream) {
+          sum_.reduce(out, in, own, size / sizeof(float), stream);
         });
-      pass_on(size, [this, own = chunk(num_ranks_ - 1)](auto* out, auto* in, size_t begin, size_t length, bool stream) {
-        sum_.reduce_both(own + begin, out, in, own + begin, length / sizeof(float), stream_of(false, stream));
+      pass_on(size, [this, size, own = chunk(num_ranks_ - 1)](auto* out, auto* in, bool stream) {
+        sum_.reduce_both(own, out, in, own, size / sizeof(float), stream_of(false, stream));
       });
       for (uint32_t k = 0; k + 2 < num_ranks_; ++k)
-        pass_on(size, [this, to = chunk(k)](auto* out, auto* in, size_t begin, size_t length, bool stream) {
-          copy_both(to + begin, out, in, length, stream_of(false, stream));
+        pass_on(size, [size, to = chunk(k)](auto* out, auto* in, bool stream) {
+          copy_both(to, out, in, size, stream_of(false, stream));
         });
       const std::byte* in = message();
       copy(chunk(num_ranks_ - 2), in, size, false);
@@ -128,26 +127,21 @@ class RingByHand {
     for (uint32_t looks = 0; (found = receive_.peek()) == nullptr; ++looks) wait(looks);
     return ReceiveEnd::payload(found);
   }
-  std::byte* slot() {
+  std::byte* slot(size_t size) {
     std::byte* found;
-    for (uint32_t looks = 0; (found = send_.acquire()) == nullptr; ++looks) wait(looks);
+    for (uint32_t looks = 0; (found = send_.acquire(size)) == nullptr; ++looks) wait(looks);
     return found;
   }
   template <typename Put>
   void fill_slot(size_t size, Put put) {
-    std::byte* out = slot();
-    send_.writing.write(size, [&](size_t begin, size_t length, bool stream) {
-      put(out + begin, begin, length, stream);
-    });
+    put(slot(size), send_.streams(size));
     send_.publish(0, static_cast<uint32_t>(size));
     next_.ring();
   }
   template <typename Put>
   void pass_on(size_t size, Put put) {
     const std::byte* in = message();
-    fill_slot(size, [&](std::byte* out, size_t begin, size_t length, bool stream) {
-      put(out, in + begin, begin, length, stream);
-    });
+    fill_slot(size, [&](std::byte* out, bool stream) { put(out, in, stream); });
     receive_.release();
     previous_.ring();
   }
@@ -173,7 +167,7 @@ void check(const std::vector<float>& data, float expected, const char* which) {
 
 void be_rank(uint32_t rank, const Arguments& arguments, Shared& shared) {
   uint32_t meetings = 0;
-  const QueueShape shape{4, std::max<uint32_t>(arguments.message_bytes, 64)};
+  const QueueShape shape{4, std::max(arguments.message_bytes, kSlotBytes)};
   Endpoint endpoint(rank, arguments.num_ranks, shape);
   shared.ranks[rank].pid = getpid();
   shared.ranks[rank].segment = endpoint.segment();
@@ -194,6 +188,7 @@ void be_rank(uint32_t rank, const Arguments& arguments, Shared& shared) {
   const Part part = take_part({tables.ranks, tables.threadblocks, tables.steps, tables.dependencies},
                               {rank, arguments.num_ranks, 1, 0});
   Executor executor(endpoint);
+  executor.ranks_per_core = static_cast<uint32_t>((arguments.num_ranks + cores - 1) / cores);
   executor.policy = {spins, 10'000'000'000, 10'000'000'000, 60'000'000'000};
   CallShape call;
   call.elements = arguments.num_bytes / sizeof(float);

@@ -17,7 +17,7 @@ struct CallShape {
   Operator op = Operator::sum;
   uint64_t elements = 0;
   uint64_t divide_elements = 0;  // elements of the output to divide by the number of ranks at the end
-  uint32_t message_bytes = 0;    // largest message, at most a slot; 0: the whole slot
+  uint32_t message_bytes = 0;    // largest message, at most a slot; 0: as Geometry chooses
   uint64_t content = 0;          // plan, sizes and types as a number: equal on ranks that call the same
   std::shared_ptr<const std::string> description;
   std::vector<uint64_t> input_lengths, output_lengths;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "enforce.h"
+#include "runtime/cache_size.h"
 #include "runtime/core_pin.h"
 #include "runtime/geometry.h"
 #include "runtime/run.h"
@@ -46,6 +47,12 @@ void Executor::set_workers(uint32_t workers) {
   pool_.reset();
 }
 
+// All messages of the ranks that share a core wander over twice what the core can remember, together.
+size_t Executor::slot_span(const Part& part) const {
+  const size_t num_slots = std::max<size_t>(part.sends.size(), 1) * endpoint_.shape().num_slots;
+  return 2 * private_cache_bytes() / ranks_per_core / num_slots;
+}
+
 Failure Executor::run(const Part& part, const CallShape& call, std::byte* input, std::byte* output,
                       std::vector<TraceEvent>* trace) {
   if (!endpoint_.is_usable())
@@ -55,13 +62,14 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   if (Failure failure = endpoint_.failure()) return endpoint_.fail(failure);
   // Evidence of who is late must be there well before the time is over.
   endpoint_.set_stale(std::clamp<int64_t>(policy.timeout_nanoseconds / 2, 100'000'000, 1'000'000'000));
-  const Geometry geometry(part, call, endpoint_.shape().slot_bytes);
+  const bool one_host = endpoint_.num_local_ranks() == endpoint_.num_ranks();
+  const Geometry geometry(part, call, endpoint_.shape().slot_bytes, one_host);
   // Without any data nothing is sent, and a peer that has left does not matter.
   if (geometry.num_tiles() > 0)
     if (Failure failure = endpoint_.failure_before(part.sends)) return endpoint_.fail(failure);
   const uint64_t signature = endpoint_.begin_call(call.content, *call.description);
   const auto workers = std::max(1u, std::min(workers_, static_cast<uint32_t>(part.blocks.size())));
-  Run run(endpoint_, policy, interrupted, part, call, signature, geometry, workers, trace);
+  Run run(endpoint_, policy, interrupted, part, call, signature, geometry, workers, slot_span(part), trace);
 
   if (Geometry::has_lengths(call)) check_lengths(part, call);
   const uint64_t size = geometry.element_bytes();

@@ -26,6 +26,8 @@ class Executor {
   WaitPolicy policy;
   // The core to which large runs of one worker keep; -1: none.
   int pin_core = -1;
+  // How many ranks of this host take turns on a core.
+  uint32_t ranks_per_core = 1;
   // Asked now and then while waiting; true ends the run.
   std::function<bool()> interrupted;
 
@@ -35,6 +37,8 @@ class Executor {
               std::vector<TraceEvent>* trace);
 
  private:
+  size_t slot_span(const Part& part) const;
+
   Endpoint& endpoint_;
   uint32_t workers_ = 1;
   std::unique_ptr<WorkerPool> pool_;

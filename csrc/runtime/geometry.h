@@ -18,12 +18,13 @@ namespace hemiola::runtime {
 class Geometry {
  public:
   static constexpr uint64_t kSmallShareBytes = 16 * 1024;
-  static constexpr uint64_t kLeastMessageBytes = 16 * 1024, kQueuedBytes = 384 * 1024;
+  static constexpr uint64_t kLeastMessageBytes = 16 * 1024, kMostMessageBytes = 256 * 1024;
+  static constexpr uint64_t kQueuedBytes = 384 * 1024;
 
-  Geometry(const Part& part, const CallShape& call, uint32_t slot_bytes)
+  Geometry(const Part& part, const CallShape& call, uint32_t slot_bytes, bool one_host)
       : element_bytes_(element_size(call.type)), share_(call.elements), block_chunks_(part.shape.block_chunks) {
-    const uint64_t limit =
-        call.message_bytes == 0 ? chosen_message(part, slot_bytes) : std::min(call.message_bytes, slot_bytes);
+    const uint64_t limit = call.message_bytes == 0 ? chosen_message(part, slot_bytes, one_host)
+                                                   : std::min(call.message_bytes, slot_bytes);
     tile_ = std::max<uint64_t>(limit / part.max_count / element_bytes_, 1);
     if (const uint64_t line = kLine / element_bytes_; tile_ > line) tile_ -= tile_ % line;
     ENFORCE(tile_ * part.max_count * element_bytes_ <= slot_bytes, "a message of ", part.max_count,
@@ -98,10 +99,14 @@ class Geometry {
   }
 
  private:
-  // Messages as large as slots, and smaller ones where a rank sends over many connections, so that what lies in all
-  // queues together stays small. The same on all ranks.
-  static uint64_t chosen_message(const Part& part, uint64_t slot_bytes) {
-    return std::min(slot_bytes, std::max(kLeastMessageBytes, kQueuedBytes / part.max_sends / kLine * kLine));
+  // Smaller messages where a rank sends over many connections, so that what lies in all queues together stays small.
+  // Whole slots on one host where every chunk fills two of them: so much later, what is read has left the caches of
+  // the core that wrote it, and is found sooner. The same on all ranks.
+  uint64_t chosen_message(const Part& part, uint64_t slot_bytes, bool one_host) const {
+    const uint64_t chunk_bytes = share_ / block_chunks_ * element_bytes_;
+    if (one_host && part.max_sends == 1 && chunk_bytes >= 2 * slot_bytes) return slot_bytes;
+    const uint64_t queued = kQueuedBytes / part.max_sends / kLine * kLine;
+    return std::min(slot_bytes, std::clamp(queued, kLeastMessageBytes, kMostMessageBytes));
   }
 
   static std::vector<uint64_t> offsets(const std::vector<uint64_t>& lengths) {
@@ -118,7 +123,7 @@ class Geometry {
   uint64_t chunk_ = 0, rest_ = 0, tile_ = 0;
   uint64_t main_tiles_ = 0, rest_tiles_ = 0;
   std::vector<uint64_t> input_, output_;
-  const std::vector<uint64_t>* lengths_[2] = {nullptr, nullptr};
+  const std::vector<uint64_t>* lengths_[3] = {};  // by buffer; of scratch there are none
 };
 
 }  // namespace hemiola::runtime

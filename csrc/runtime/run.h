@@ -53,7 +53,7 @@ enum class Outcome { moved, blocked, failed };
 class Run {
  public:
   Run(Endpoint& endpoint, const WaitPolicy& policy, const std::function<bool()>& interrupted, const Part& part,
-      const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers,
+      const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers, size_t slot_span,
       std::vector<TraceEvent>* trace)
       : endpoint_(endpoint), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
         signature_(signature), geometry_(geometry), workers_(workers), trace_(trace),
@@ -66,7 +66,7 @@ class Run {
     num_bytes_ = bytes_of(part.shape.alias_source >= 0 ? std::max(input, output) : input + output);
     for (const auto* lengths : {&call.input_lengths, &call.output_lengths})
       for (const uint64_t length : *lengths) num_bytes_ += length * geometry.element_bytes();
-    stream_ = num_bytes_ * endpoint.num_local_ranks() > cache_bytes();
+    stream_ = num_bytes_ * endpoint.num_local_ranks() > shared_cache_bytes();
     for (size_t k = 0; k < part.blocks.size(); ++k) {
       const PartBlock& block = part.blocks[k];
       Progress& progress = progress_[k];
@@ -76,6 +76,7 @@ class Run {
       if (block.send_connection >= 0) {
         const Connection connection = part.sends[static_cast<size_t>(block.send_connection)];
         progress.send = &endpoint.send_end(connection);
+        progress.send->set_span(slot_span);
         progress.send_peer = connection.peer;
         progress.send_bell = endpoint.bell(connection.peer);
       }
@@ -205,11 +206,11 @@ class Run {
         in = ReceiveEnd::payload(message);
       }
       if (acts.sends) {
-        out = block.send->acquire();
+        out = block.send->acquire(num_bytes);
         if (out == nullptr) return Outcome::blocked;
       }
       const int64_t begin = trace_ != nullptr ? now() : 0;
-      act(step, block.tile, in, out, block.send);
+      act(step, block.tile, in, out, acts.sends && block.send->streams(num_bytes));
       if (acts.sends) {
         block.send->publish(signature_, static_cast<uint32_t>(num_bytes));
         block.send_bell.ring();
@@ -254,7 +255,7 @@ class Run {
     return bases[geometry_.is_rest(tile)][buffer] + geometry_.offset(buffer, index, tile) * geometry_.element_bytes();
   }
 
-  void act(const PartStep& step, uint64_t tile, const std::byte* in, std::byte* out, SendEnd* send) {
+  void act(const PartStep& step, uint64_t tile, const std::byte* in, std::byte* out, bool stream_slot) {
     if (step.opcode == Opcode::nop) return;
     const bool by_source = traits(step.opcode).reads_source;
     const bool whole = geometry_.is_contiguous(tile);
@@ -267,45 +268,35 @@ class Run {
       if (num_bytes == 0) continue;
       act_on(step, by_source ? address(step.src_buffer, step.src_index + k, tile) : nullptr,
              traits(step.opcode).writes_destination ? address(step.dst_buffer, step.dst_index + k, tile) : nullptr, in,
-             out, length, num_bytes, send);
+             out, length, num_bytes, stream_slot);
       if (in != nullptr) in += num_bytes;
       if (out != nullptr) out += num_bytes;
     }
   }
 
   void act_on(const PartStep& step, const std::byte* source, std::byte* destination, const std::byte* in,
-              std::byte* out, uint64_t length, uint64_t num_bytes, SendEnd* send) {
+              std::byte* out, uint64_t length, uint64_t num_bytes, bool stream_slot) {
     const bool stream = stream_ && step.stream;
-    const uint64_t element = geometry_.element_bytes();
     switch (step.opcode) {
       case Opcode::nop:
         break;
       case Opcode::s:
-        send->writing.write(num_bytes, [&](size_t begin, size_t size, bool stream_slot) {
-          copy(out + begin, source + begin, size, stream_slot);
-        });
+        copy(out, source, num_bytes, stream_slot);
         break;
       case Opcode::r:
         copy(destination, in, num_bytes, stream);
         break;
       case Opcode::rcs:
-        send->writing.write(num_bytes, [&](size_t begin, size_t size, bool stream_slot) {
-          copy_both(destination + begin, out + begin, in + begin, size, stream_of(stream, stream_slot));
-        });
+        copy_both(destination, out, in, num_bytes, stream_of(stream, stream_slot));
         break;
       case Opcode::rrs:
-        send->writing.write(num_bytes, [&](size_t begin, size_t size, bool stream_slot) {
-          kernels_.reduce(out + begin, in + begin, source + begin, size / element, stream_slot);
-        });
+        kernels_.reduce(out, in, source, length, stream_slot);
         break;
       case Opcode::rrc:
         kernels_.reduce(destination, in, source, length, stream);
         break;
       case Opcode::rrcs:
-        send->writing.write(num_bytes, [&](size_t begin, size_t size, bool stream_slot) {
-          kernels_.reduce_both(destination + begin, out + begin, in + begin, source + begin, size / element,
-                               stream_of(stream, stream_slot));
-        });
+        kernels_.reduce_both(destination, out, in, source, length, stream_of(stream, stream_slot));
         break;
       case Opcode::cpy:
         if (destination != source) copy(destination, source, num_bytes, stream);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "runtime/mapping.h"
 #include "test/check.h"
@@ -55,6 +57,36 @@ TEST(fresh_memory_is_an_empty_queue_that_takes_as_many_messages_as_it_has_slots)
   }
 }
 
+TEST(messages_wander_over_the_span_of_their_slots_and_never_beyond) {
+  constexpr uint32_t kSlots = 3, kSlotBytes = 64 << 10;
+  const QueueShape shape{kSlots, kSlotBytes};
+  const auto places = [&](size_t span, uint32_t num_bytes) {
+    Mapping memory(shape.num_bytes());
+    SendEnd sender(memory.data(), shape);
+    ReceiveEnd receiver(memory.data(), shape);
+    sender.set_span(span);
+    std::set<std::pair<uint64_t, ptrdiff_t>> found;
+    for (uint64_t k = 0; k < 100; ++k) {
+      std::byte* place = sender.acquire(num_bytes);
+      sender.publish(k, num_bytes);
+      const SlotHeader* message = receiver.peek();
+      CHECK(message != nullptr && ReceiveEnd::payload(message) == place);
+      const std::byte* room = reinterpret_cast<const std::byte*>(message + 1);
+      CHECK(place >= room && place + num_bytes <= room + std::max<size_t>(std::min<size_t>(span, kSlotBytes), num_bytes));
+      CHECK((place - memory.data()) % kLine == 0);
+      found.emplace(k % kSlots, place - room);
+      receiver.release();
+    }
+    return found.size();
+  };
+  CHECK(places(kSlotBytes, 8 << 10) == kSlots * 8);
+  CHECK(places(1 << 20, 16 << 10) == kSlots * 4, "a span ends with its slot");
+  CHECK(places(32 << 10, (8 << 10) + 1) == kSlots * 3);
+  CHECK(places(kSlotBytes, kSlotBytes / 2 + 1) == kSlots && places(kSlotBytes, kSlotBytes) == kSlots);
+  CHECK(places(kSlotBytes, 4 << 10) == kSlots, "small messages stay where they are");
+  CHECK(places(0, 8 << 10) == kSlots);
+}
+
 // Every payload is its number repeated, as long as its number says.
 void run_stress(QueueShape shape, uint64_t num_messages) {
   Mapping memory(shape.num_bytes());
@@ -63,7 +95,8 @@ void run_stress(QueueShape shape, uint64_t num_messages) {
     SendEnd end(memory.data(), shape);
     for (uint64_t number = 0; number < num_messages; ++number) {
       std::byte* place;
-      while ((place = end.acquire()) == nullptr) sched_yield();
+      end.set_span(number % 3 * shape.slot_bytes / 2);  // as calls of different plans set it
+      while ((place = end.acquire(length(number))) == nullptr) sched_yield();
       for (uint32_t k = 0; k < length(number); k += 8) std::memcpy(place + k, &number, 8);
       end.publish(~number, length(number));
     }
@@ -86,6 +119,7 @@ TEST(messages_arrive_in_order_where_the_slots_are_no_power_of_two) { run_stress(
 TEST(messages_arrive_in_order_through_two_slots) { run_stress({2, 64}, 100'000); }
 TEST(messages_arrive_in_order_through_one_slot) { run_stress({1, 64}, 50'000); }
 TEST(long_messages_arrive_whole) { run_stress({4, 8192}, 20'000); }
+TEST(messages_arrive_whole_wherever_they_wander) { run_stress({4, 64 << 10}, 20'000); }
 
 }  // namespace
 }  // namespace hemiola::test

@@ -40,6 +40,7 @@ def test_ranks_are_spread_in_blocks(ranks: int, cores: set[int]) -> None:
     count = Counter(numbers)
     assert set(count) <= cores
     assert max(count.values()) == -(-ranks // len(cores))
+    assert {core.most_ranks for core in found} == {max(count.values())}
     even = len(cores) > 1 and ranks > len(cores) and ranks % len(cores) == 0
     assert all(core.shared_evenly == even for core in found)
     if even:
@@ -51,7 +52,7 @@ def test_ranks_with_other_cores_do_not_count() -> None:
     by_socket = {rank: mask(0, 1) if rank < 4 else mask(2, 3) for rank in range(8)}
     assert [core.number for core in chosen(by_socket)] == [0, 0, 1, 1, 2, 2, 3, 3]
     own = {rank: mask(rank) for rank in range(4)}
-    assert chosen(own) == [Core(rank, shared_evenly=False) for rank in range(4)]
+    assert chosen(own) == [Core(rank, most_ranks=1, shared_evenly=False) for rank in range(4)]
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ class Core:
     """One core of the host."""
 
     number: int
+    most_ranks: int
+    """How many ranks share it, or another one of the cores that they may use."""
     shared_evenly: bool
     """Whether every core has equally many ranks, and more than one: pinned, none of them waits for a crowded one."""
 
@@ -27,4 +30,5 @@ def choose_core(rank: int, allowed: Mapping[int, str]) -> Core:
     cores = [number for number in range(mask.bit_length()) if mask >> number & 1]
     alike = [peer for peer in sorted(allowed) if allowed[peer] == allowed[rank]]
     number = cores[alike.index(rank) * len(cores) // len(alike)]
-    return Core(number, shared_evenly=len(alike) > len(cores) > 1 and len(alike) % len(cores) == 0)
+    evenly = len(alike) > len(cores) > 1 and len(alike) % len(cores) == 0
+    return Core(number, most_ranks=math.ceil(len(alike) / len(cores)), shared_evenly=evenly)

@@ -107,6 +107,7 @@ def _configure(
         settings.timeout,
         settings.crowd_seconds(num_local),
         core.number if settings.pin == "calls" and core.shared_evenly else -1,
+        core.most_ranks,
     )
     if settings.pin == "always":
         os.sched_setaffinity(0, {core.number})

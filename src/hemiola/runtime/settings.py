@@ -21,10 +21,10 @@ class Settings:
 
     slots: int = 4
     """HEMIOLA_SLOTS: messages that a connection holds before its sender waits."""
-    slot_bytes: int = 256 << 10
+    slot_bytes: int = 512 << 10
     """HEMIOLA_SLOT_BYTES: the largest message; larger steps run in tiles."""
     tile_bytes: int = 0
-    """HEMIOLA_TILE_BYTES: messages smaller than a slot; 0 fills it."""
+    """HEMIOLA_TILE_BYTES: how large messages become; 0 chooses."""
     workers: int = 0
     """HEMIOLA_WORKERS: threads that step the threadblocks of a rank; 0 is one, and more on hosts with many cores."""
     spins: int = -1

@@ -27,7 +27,10 @@ _MOVES = np.array([traits.sends or traits.receives for traits in TRAITS])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """How messages are cut and queued; the defaults are the runtime's."""
+    """How messages are cut and queued; the defaults are the runtime's between hosts.
+
+    On one host it sends chunks of a megabyte and more in larger messages where a rank has one connection to send over.
+    """
 
     slots: int | None = None
     """Messages that a connection holds before its sender waits; None: as the runtime, at least what plans count on."""
