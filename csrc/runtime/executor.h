@@ -26,7 +26,7 @@ class Executor {
   WaitPolicy policy;
   // The core to which large runs of one worker keep; -1: none.
   int pin_core = -1;
-  // How many ranks of this host take turns on a core.
+  // How many ranks of this host take turns on its most crowded core; the same on all of them.
   uint32_t ranks_per_core = 1;
   // Asked now and then while waiting; true ends the run.
   std::function<bool()> interrupted;

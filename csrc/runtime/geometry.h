@@ -21,9 +21,9 @@ class Geometry {
   static constexpr uint64_t kLeastMessageBytes = 16 * 1024, kMostMessageBytes = 256 * 1024;
   static constexpr uint64_t kQueuedBytes = 384 * 1024;
 
-  Geometry(const Part& part, const CallShape& call, uint32_t slot_bytes, bool one_host)
+  Geometry(const Part& part, const CallShape& call, uint32_t slot_bytes, bool whole_slots)
       : element_bytes_(element_size(call.type)), share_(call.elements), block_chunks_(part.shape.block_chunks) {
-    const uint64_t limit = call.message_bytes == 0 ? chosen_message(part, slot_bytes, one_host)
+    const uint64_t limit = call.message_bytes == 0 ? chosen_message(part, slot_bytes, whole_slots)
                                                    : std::min(call.message_bytes, slot_bytes);
     tile_ = std::max<uint64_t>(limit / part.max_count / element_bytes_, 1);
     if (const uint64_t line = kLine / element_bytes_; tile_ > line) tile_ -= tile_ % line;
@@ -100,11 +100,10 @@ class Geometry {
 
  private:
   // Smaller messages where a rank sends over many connections, so that what lies in all queues together stays small.
-  // Whole slots on one host where every chunk fills two of them: so much later, what is read has left the caches of
-  // the core that wrote it, and is found sooner. The same on all ranks.
-  uint64_t chosen_message(const Part& part, uint64_t slot_bytes, bool one_host) const {
+  // Whole slots, where that is wanted and every chunk fills two of them. The same on all ranks.
+  uint64_t chosen_message(const Part& part, uint64_t slot_bytes, bool whole_slots) const {
     const uint64_t chunk_bytes = share_ / block_chunks_ * element_bytes_;
-    if (one_host && part.max_sends == 1 && chunk_bytes >= 2 * slot_bytes) return slot_bytes;
+    if (whole_slots && part.max_sends == 1 && chunk_bytes >= 2 * slot_bytes) return slot_bytes;
     const uint64_t queued = kQueuedBytes / part.max_sends / kLine * kLine;
     return std::min(slot_bytes, std::clamp(queued, kLeastMessageBytes, kMostMessageBytes));
   }

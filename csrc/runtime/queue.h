@@ -6,7 +6,9 @@
 //
 // A message need not begin where its slot does. Lines that the receiver read a moment ago lie in the caches of its
 // core, from where the sender would have to fetch them back; lines that it has forgotten are written several times
-// faster. So messages wander: each time round, they lie one place further inside of their slots.
+// faster. So messages wander: each time round, they lie one place further inside of their slots. And they lie on
+// lines as the sender's own data does: most programs lay their buffers alike on all ranks, and then every step finds
+// what it reads and writes on the same bytes of lines.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +28,8 @@ struct QueueShape {
   uint32_t num_slots;
   uint32_t slot_bytes;
 
-  size_t stride() const { return kLine + slot_bytes; }
+  // A header, and room for a payload that need not begin a line.
+  size_t stride() const { return 2 * kLine + slot_bytes; }
   // Whole pages, so that each end can map a queue on its own.
   size_t num_bytes() const { return (2 * kLine + num_slots * stride() + kPage - 1) / kPage * kPage; }
 };
@@ -49,14 +52,15 @@ class SendEnd {
   // How much of every slot messages wander over.
   void set_span(size_t num_bytes) { span_ = std::min<size_t>(num_bytes, shape_.slot_bytes); }
 
-  // Where the next message goes, or nothing while every slot is taken. One of unknown length begins with its slot.
-  std::byte* acquire(size_t num_bytes = 0) {
+  // Where the next message goes, or nothing while every slot is taken: on the same byte of a line as `like`. One of
+  // unknown length begins with its slot.
+  std::byte* acquire(size_t num_bytes = 0, const std::byte* like = nullptr) {
     if (sent_ - released_ >= shape_.num_slots) {
       released_ = released().load(std::memory_order_seq_cst);
       if (sent_ - released_ >= shape_.num_slots) return nullptr;
     }
     if (sent_ >= next_look_) feel_distance();
-    offset_ = place(num_bytes);
+    offset_ = place(num_bytes) + reinterpret_cast<uintptr_t>(like) % kLine;
     return reinterpret_cast<std::byte*>(&slot() + 1) + offset_;
   }
 

@@ -206,7 +206,7 @@ class Run {
         in = ReceiveEnd::payload(message);
       }
       if (acts.sends) {
-        out = block.send->acquire(num_bytes);
+        out = block.send->acquire(num_bytes, own_data(step, block.tile));
         if (out == nullptr) return Outcome::blocked;
       }
       const int64_t begin = trace_ != nullptr ? now() : 0;
@@ -253,6 +253,12 @@ class Run {
 
   std::byte* address(uint32_t buffer, uint64_t index, uint64_t tile) const {
     return bases[geometry_.is_rest(tile)][buffer] + geometry_.offset(buffer, index, tile) * geometry_.element_bytes();
+  }
+
+  // Where the data of this rank begins that a step reads, or otherwise writes.
+  const std::byte* own_data(const PartStep& step, uint64_t tile) const {
+    return traits(step.opcode).reads_source ? address(step.src_buffer, step.src_index, tile)
+                                            : address(step.dst_buffer, step.dst_index, tile);
   }
 
   void act(const PartStep& step, uint64_t tile, const std::byte* in, std::byte* out, bool stream_slot) {

@@ -16,7 +16,7 @@ struct Case {
   uint32_t block_chunks, num_blocks, max_count, max_sends, slot_bytes, message_bytes;
   uint64_t elements;
   ElementType type;
-  bool one_host;
+  bool whole_slots;
 };
 
 Part part_of(const Case& c) {
@@ -47,7 +47,7 @@ Case random_case(std::mt19937_64& random) {
   c.max_count = pick({1, 1, 2, 3, 8});
   c.max_sends = pick({1, 7, 100});
   c.message_bytes = pick({0, 0, 1, 64, 200, 1u << 20});
-  c.one_host = random() % 2 == 0;
+  c.whole_slots = random() % 2 == 0;
   c.elements = random() % 3 == 0 ? random() % 20 : random() % 30000;
   return c;
 }
@@ -72,7 +72,7 @@ TEST(tiles_and_the_rest_cover_every_element_once) {
     const Part part = part_of(c);
     const CallShape call = call_of(c);
     if (c.max_count * runtime::element_size(c.type) > c.slot_bytes) continue;
-    const Geometry geometry(part, call, c.slot_bytes, c.one_host);
+    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
     for (const uint32_t buffer : {0u, 1u}) {
       const auto covered = count_main(geometry, buffer, part.num_chunks[buffer], c.num_blocks * c.elements);
       for (uint64_t k = 0; k < covered.size(); ++k) {
@@ -93,7 +93,7 @@ TEST(the_rest_is_padded_so_that_every_chunk_has_as_much) {
     const Part part = part_of(c);
     const CallShape call = call_of(c);
     if (c.max_count * runtime::element_size(c.type) > c.slot_bytes) continue;
-    const Geometry geometry(part, call, c.slot_bytes, c.one_host);
+    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
     std::vector<int> covered(part.num_chunks[0] * geometry.rest(), 0);
     uint64_t rest_tiles = 0;
     for (uint64_t tile = 0; tile < geometry.num_tiles(); ++tile) {
@@ -117,7 +117,7 @@ TEST(a_message_of_any_tile_fits_in_a_slot_and_in_what_was_asked) {
     if (c.max_count * size > c.slot_bytes) continue;
     const Part part = part_of(c);
     const CallShape call = call_of(c);
-    const Geometry geometry(part, call, c.slot_bytes, c.one_host);
+    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
     for (uint64_t tile = 0; tile < geometry.num_tiles(); ++tile) {
       const uint64_t bytes = geometry.length(0, 0, tile) * c.max_count * size;
       CHECK(bytes <= c.slot_bytes && bytes > 0);
@@ -127,13 +127,13 @@ TEST(a_message_of_any_tile_fits_in_a_slot_and_in_what_was_asked) {
   }
 }
 
-TEST(messages_fill_slots_only_on_one_host_over_one_connection_and_in_chunks_of_two) {
+TEST(messages_fill_slots_only_on_whole_slots_over_one_connection_and_in_chunks_of_two) {
   constexpr uint32_t kSlot = 512 << 10;
-  const auto first_message = [](uint64_t chunk_bytes, uint32_t max_sends, bool one_host) {
-    const Case c{3, 1, 1, max_sends, kSlot, 0, 3 * chunk_bytes / 4, ElementType::f32, one_host};
+  const auto first_message = [](uint64_t chunk_bytes, uint32_t max_sends, bool whole_slots) {
+    const Case c{3, 1, 1, max_sends, kSlot, 0, 3 * chunk_bytes / 4, ElementType::f32, whole_slots};
     const Part part = part_of(c);
     const CallShape call = call_of(c);
-    return Geometry(part, call, c.slot_bytes, c.one_host).length(0, 0, 0) * 4;
+    return Geometry(part, call, c.slot_bytes, c.whole_slots).length(0, 0, 0) * 4;
   };
   CHECK(first_message(2 * kSlot, 1, true) == kSlot);
   CHECK(first_message(2 * kSlot - 4, 1, true) == 256 << 10);
@@ -150,7 +150,7 @@ TEST(where_tiles_are_contiguous_neighbours_follow_each_other) {
     if (c.max_count * runtime::element_size(c.type) > c.slot_bytes) continue;
     const Part part = part_of(c);
     const CallShape call = call_of(c);
-    const Geometry geometry(part, call, c.slot_bytes, c.one_host);
+    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
     for (uint64_t tile = 0; tile < geometry.num_tiles(); ++tile) {
       if (!geometry.is_contiguous(tile)) continue;
       ++contiguous;
@@ -171,7 +171,7 @@ TEST(the_rest_goes_to_its_padded_place_and_back) {
     if (c.max_count * 8 > c.slot_bytes) continue;
     const Part part = part_of(c);
     const CallShape call = call_of(c);
-    const Geometry geometry(part, call, c.slot_bytes, c.one_host);
+    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
     if (geometry.rest() == 0) continue;
     std::vector<int64_t> data(c.num_blocks * c.elements), padded(part.num_chunks[0] * geometry.rest(), -1);
     std::iota(data.begin(), data.end(), 0);
@@ -205,7 +205,7 @@ TEST(with_lengths_every_chunk_is_covered_once) {
       sums[1] += call.output_lengths.back();
     }
     const Part part = part_of(c);
-    const Geometry geometry(part, call, c.slot_bytes, c.one_host);
+    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
     CHECK(geometry.rest() == 0);
     for (const uint32_t buffer : {0u, 1u}) {
       const auto covered = count_main(geometry, buffer, num_chunks, sums[buffer]);
@@ -220,7 +220,7 @@ TEST(a_message_that_cannot_fit_is_refused) {
   const CallShape call = call_of(c);
   bool refused = false;
   try {
-    const Geometry geometry(part, call, c.slot_bytes, c.one_host);
+    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
   } catch (const std::runtime_error&) {
     refused = true;
   }

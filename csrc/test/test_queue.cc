@@ -87,6 +87,24 @@ TEST(messages_wander_over_the_span_of_their_slots_and_never_beyond) {
   CHECK(places(0, 8 << 10) == kSlots);
 }
 
+TEST(messages_lie_on_lines_as_the_data_of_their_sender_does) {
+  const QueueShape shape{2, 128};
+  Mapping memory(shape.num_bytes());
+  SendEnd sender(memory.data(), shape);
+  ReceiveEnd receiver(memory.data(), shape);
+  alignas(kLine) std::byte data[2 * kLine];
+  for (size_t k = 0; k < 2 * kLine; ++k) {
+    std::byte* place = sender.acquire(shape.slot_bytes, data + k);
+    CHECK(place != nullptr && reinterpret_cast<uintptr_t>(place) % kLine == k % kLine);
+    CHECK(place + shape.slot_bytes <= memory.data() + memory.size());
+    std::memset(place, static_cast<int>(k), shape.slot_bytes);
+    sender.publish(k, shape.slot_bytes);
+    const SlotHeader* message = receiver.peek();
+    CHECK(message != nullptr && message->signature == k && ReceiveEnd::payload(message) == place);
+    receiver.release();
+  }
+}
+
 // Every payload is its number repeated, as long as its number says.
 void run_stress(QueueShape shape, uint64_t num_messages) {
   Mapping memory(shape.num_bytes());
@@ -96,7 +114,8 @@ void run_stress(QueueShape shape, uint64_t num_messages) {
     for (uint64_t number = 0; number < num_messages; ++number) {
       std::byte* place;
       end.set_span(number % 3 * shape.slot_bytes / 2);  // as calls of different plans set it
-      while ((place = end.acquire(length(number))) == nullptr) sched_yield();
+      const auto* like = reinterpret_cast<const std::byte*>(number % kLine / 8 * 8);
+      while ((place = end.acquire(length(number), like)) == nullptr) sched_yield();
       for (uint32_t k = 0; k < length(number); k += 8) std::memcpy(place + k, &number, 8);
       end.publish(~number, length(number));
     }

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hemiola.runtime.communicator import Communicator
-from hemiola.runtime.cores import Core, allowed_cores, choose_core
+from hemiola.runtime.cores import Core, allowed_cores, choose_cores
 from hemiola.runtime.settings import Settings
 from runtime.worlds import on_ranks
 
@@ -25,7 +25,7 @@ def mask(*cores: int) -> str:
 
 
 def chosen(allowed: dict[int, str]) -> list[Core]:
-    return [choose_core(rank, allowed) for rank in sorted(allowed)]
+    return [core for _, core in sorted(choose_cores(allowed).items())]
 
 
 def test_the_mask_is_that_of_this_thread() -> None:
@@ -40,7 +40,7 @@ def test_ranks_are_spread_in_blocks(ranks: int, cores: set[int]) -> None:
     count = Counter(numbers)
     assert set(count) <= cores
     assert max(count.values()) == -(-ranks // len(cores))
-    assert {core.most_ranks for core in found} == {max(count.values())}
+    assert {core.num_ranks for core in found} == {max(count.values())}
     even = len(cores) > 1 and ranks > len(cores) and ranks % len(cores) == 0
     assert all(core.shared_evenly == even for core in found)
     if even:
@@ -52,7 +52,7 @@ def test_ranks_with_other_cores_do_not_count() -> None:
     by_socket = {rank: mask(0, 1) if rank < 4 else mask(2, 3) for rank in range(8)}
     assert [core.number for core in chosen(by_socket)] == [0, 0, 1, 1, 2, 2, 3, 3]
     own = {rank: mask(rank) for rank in range(4)}
-    assert chosen(own) == [Core(rank, most_ranks=1, shared_evenly=False) for rank in range(4)]
+    assert chosen(own) == [Core(rank, num_ranks=1, shared_evenly=False) for rank in range(4)]
 
 
 @pytest.fixture

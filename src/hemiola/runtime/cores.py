@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -13,8 +13,8 @@ class Core:
     """One core of the host."""
 
     number: int
-    most_ranks: int
-    """How many ranks share it, or another one of the cores that they may use."""
+    num_ranks: int
+    """How many ranks share it at the most."""
     shared_evenly: bool
     """Whether every core has equally many ranks, and more than one: pinned, none of them waits for a crowded one."""
 
@@ -24,11 +24,17 @@ def allowed_cores() -> str:
     return f"{sum(1 << core for core in os.sched_getaffinity(0)):x}"
 
 
-def choose_core(rank: int, allowed: Mapping[int, str]) -> Core:
-    """The core for a rank, by what each rank of its host may use: in blocks of neighbours, spread over all cores."""
-    mask = int(allowed[rank], 16)
+def choose_cores(allowed: Mapping[int, str]) -> dict[int, Core]:
+    """The core of every rank of a host, by which each may use: in blocks of neighbours, spread over all cores."""
+    alike: dict[str, list[int]] = {}
+    for rank in sorted(allowed):
+        alike.setdefault(allowed[rank], []).append(rank)
+    return {rank: core for mask, ranks in alike.items() for rank, core in _spread(ranks, int(mask, 16))}
+
+
+def _spread(ranks: list[int], mask: int) -> Iterator[tuple[int, Core]]:
     cores = [number for number in range(mask.bit_length()) if mask >> number & 1]
-    alike = [peer for peer in sorted(allowed) if allowed[peer] == allowed[rank]]
-    number = cores[alike.index(rank) * len(cores) // len(alike)]
-    evenly = len(alike) > len(cores) > 1 and len(alike) % len(cores) == 0
-    return Core(number, most_ranks=math.ceil(len(alike) / len(cores)), shared_evenly=evenly)
+    evenly = len(ranks) > len(cores) > 1 and len(ranks) % len(cores) == 0
+    for place, rank in enumerate(ranks):
+        number = cores[place * len(cores) // len(ranks)]
+        yield rank, Core(number, num_ranks=math.ceil(len(ranks) / len(cores)), shared_evenly=evenly)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from hemiola import _core
 from hemiola.errors import ConnectError
-from hemiola.runtime.cores import Core, allowed_cores, choose_core
+from hemiola.runtime.cores import Core, allowed_cores, choose_cores
 from hemiola.runtime.environment import Environment
 from hemiola.runtime.host import boot_id, host_id
 from hemiola.runtime.interfaces import choose_address, is_loopback
@@ -49,8 +50,8 @@ def join(
         links = PeerLinks(endpoint, group, rank, address, job_secret(environment, store))
         _exchange_addresses(meeting, endpoint, links, neighbours, table)
     meeting.exchange("joined", True)
-    core = choose_core(rank, {peer: table[peer]["cores"] for peer in (rank, *neighbours)})
-    _configure(endpoint, settings, len(neighbours) + 1, core, has_links=links is not None)
+    cores = choose_cores({peer: table[peer]["cores"] for peer in (rank, *neighbours)})
+    _configure(endpoint, settings, cores, rank, has_links=links is not None)
     return Membership(endpoint, name, rank, hosts, links, store)
 
 
@@ -98,8 +99,9 @@ def _exchange_addresses(
 
 
 def _configure(
-    endpoint: _core.Endpoint, settings: Settings, num_local: int, core: Core, *, has_links: bool
+    endpoint: _core.Endpoint, settings: Settings, cores: Mapping[int, Core], rank: int, *, has_links: bool
 ) -> None:
+    num_local, core = len(cores), cores[rank]
     endpoint.configure(
         settings.num_workers(num_local),
         settings.num_spins(num_local, has_links=has_links),
@@ -107,7 +109,7 @@ def _configure(
         settings.timeout,
         settings.crowd_seconds(num_local),
         core.number if settings.pin == "calls" and core.shared_evenly else -1,
-        core.most_ranks,
+        max(other.num_ranks for other in cores.values()),
     )
     if settings.pin == "always":
         os.sched_setaffinity(0, {core.number})
