@@ -137,6 +137,7 @@ class RingByHand {
     put(slot(size), send_.streams(size));
     send_.publish(0, static_cast<uint32_t>(size));
     next_.ring();
+    if (send_.holds_up_reader()) sched_yield();
   }
   template <typename Put>
   void pass_on(size_t size, Put put) {

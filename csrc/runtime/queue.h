@@ -75,7 +75,16 @@ class SendEnd {
   // Whether the payload of a message is best written past the caches.
   bool streams(size_t num_bytes) const { return distance_.streams(num_bytes); }
 
+  // Whether the reader needs this core and has messages enough to go on with. Without this, a sender would fill every
+  // slot before the reader can pass on the first message to other cores, which wait for it.
+  bool holds_up_reader() {
+    if (!distance_.is_here()) return false;
+    released_ = released().load(std::memory_order_seq_cst);
+    return sent_ - released_ >= kEnoughMessages;
+  }
+
  private:
+  static constexpr uint64_t kEnoughMessages = 2;
   // Below this, the few lines are fetched from the other core sooner than from a cache that all cores share.
   static constexpr size_t kLeastWandering = 8 << 10;
   static constexpr uint64_t kLookPeriod = 8, kFirstLook = 8;

@@ -23,7 +23,8 @@
 
 namespace hemiola::runtime {
 
-constexpr int64_t kLookAround = 20'000'000;          // how often a waiting rank looks for the reason
+constexpr int64_t kLookAround = 20'000'000;  // how often a waiting rank looks for the reason
+constexpr uint64_t kLeastHandedOver = 64 << 10;  // bytes of a message that are worth a change of ranks on a core
 
 inline void pause_briefly() {
 #if defined(__x86_64__)
@@ -219,6 +220,7 @@ class Run {
         block.receive->release();
         block.receive_bell.ring();
       }
+      if (acts.sends && num_bytes >= kLeastHandedOver && block.send->holds_up_reader()) sched_yield();
       if (trace_ != nullptr) note(block, begin, num_bytes);
     }
     if (++block.step == block.num_steps) {

@@ -11,7 +11,7 @@ namespace {
 using runtime::ReaderDistance;
 
 constexpr size_t kSmall = (16 << 10) - 1, kLarge = 16 << 10;
-constexpr int64_t kSlow = 110, kQuick = 20;
+constexpr int64_t kSlow = 110, kQuick = 30, kAtOnce = 5;
 
 ReaderDistance after(ReaderDistance distance, int num_lines, int64_t nanoseconds) {
   for (int k = 0; k < num_lines; ++k) distance.note(nanoseconds);
@@ -25,6 +25,12 @@ TEST(a_reader_is_near_until_it_is_known_to_be_far) {
 }
 
 TEST(an_interruption_says_nothing) { CHECK(!after({}, 100, 9'000'000).is_far()); }
+
+TEST(a_reader_is_on_this_core_on_a_near_one_or_on_a_far_one) {
+  CHECK(after({}, 8, kAtOnce).is_here() && !after({}, 8, kAtOnce).is_far());
+  CHECK(!after({}, 8, kQuick).is_here() && !after({}, 8, kQuick).is_far());
+  CHECK(!after({}, 8, kSlow).is_here());
+}
 
 TEST(a_reader_that_moves_is_followed) {
   const ReaderDistance far = after({}, 100, kSlow);
