@@ -102,17 +102,17 @@ class RingByHand {
       const auto chunk = [&](uint32_t back) {
         return data + (rank_ + num_ranks_ - back % num_ranks_) % num_ranks_ * chunk_ + at;
       };
-      fill_slot(size, [size, from = chunk(0)](std::byte* out, bool stream) { copy(out, from, size, stream); });
+      fill_slot(size, chunk(0), [size](auto* out, auto* from, bool stream) { copy(out, from, size, stream); });
       for (uint32_t k = 1; k + 1 < num_ranks_; ++k)
-        pass_on(size, [this, size, own = chunk(k)](auto* out, auto* in, bool stream) {
+        pass_on(size, chunk(k), [this, size](auto* out, auto* own, auto* in, bool stream) {
           sum_.reduce(out, in, own, size / sizeof(float), stream);
         });
-      pass_on(size, [this, size, own = chunk(num_ranks_ - 1)](auto* out, auto* in, bool stream) {
+      pass_on(size, chunk(num_ranks_ - 1), [this, size](auto* out, auto* own, auto* in, bool stream) {
         sum_.reduce_both(own, out, in, own, size / sizeof(float), stream_of(false, stream));
       });
       for (uint32_t k = 0; k + 2 < num_ranks_; ++k)
-        pass_on(size, [size, to = chunk(k)](auto* out, auto* in, bool stream) {
-          copy_both(to, out, in, size, stream_of(false, stream));
+        pass_on(size, chunk(k), [size](auto* out, auto* own, auto* in, bool stream) {
+          copy_both(own, out, in, size, stream_of(false, stream));
         });
       const std::byte* in = message();
       copy(chunk(num_ranks_ - 2), in, size, false);
@@ -127,22 +127,22 @@ class RingByHand {
     for (uint32_t looks = 0; (found = receive_.peek()) == nullptr; ++looks) wait(looks);
     return ReceiveEnd::payload(found);
   }
-  std::byte* slot(size_t size) {
+  std::byte* slot(size_t size, const std::byte* own) {
     std::byte* found;
-    for (uint32_t looks = 0; (found = send_.acquire(size)) == nullptr; ++looks) wait(looks);
+    for (uint32_t looks = 0; (found = send_.acquire(size, own)) == nullptr; ++looks) wait(looks);
     return found;
   }
   template <typename Put>
-  void fill_slot(size_t size, Put put) {
-    put(slot(size), send_.streams(size));
+  void fill_slot(size_t size, std::byte* own, Put put) {
+    put(slot(size, own), own, send_.streams(size));
     send_.publish(0, static_cast<uint32_t>(size));
     next_.ring();
     if (send_.holds_up_reader()) sched_yield();
   }
   template <typename Put>
-  void pass_on(size_t size, Put put) {
+  void pass_on(size_t size, std::byte* own, Put put) {
     const std::byte* in = message();
-    fill_slot(size, [&](std::byte* out, bool stream) { put(out, in, stream); });
+    fill_slot(size, own, [&](auto* out, auto* data, bool stream) { put(out, data, in, stream); });
     receive_.release();
     previous_.ring();
   }
