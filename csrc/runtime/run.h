@@ -77,8 +77,8 @@ class Run {
       if (block.send_connection >= 0) {
         const Connection connection = part.sends[static_cast<size_t>(block.send_connection)];
         progress.send = &endpoint.send_end(connection);
-        progress.send->set_span(slot_span);
         progress.send_peer = connection.peer;
+        if (endpoint.is_local(connection.peer)) progress.send->set_span(slot_span);
         progress.send_bell = endpoint.bell(connection.peer);
       }
       if (block.receive_connection >= 0) {
