@@ -47,7 +47,7 @@ static_assert(sizeof(SlotHeader) == kLine && std::atomic<uint64_t>::is_always_lo
 class SendEnd {
  public:
   SendEnd() = default;
-  SendEnd(std::byte* memory, QueueShape shape) : memory_(memory), shape_(shape) {}
+  SendEnd(std::byte* memory, QueueShape shape) : memory_(memory), shape_(shape), next_look_(shape.num_slots) {}
 
   // How much of every slot messages wander over.
   void set_span(size_t num_bytes) { span_ = std::min<size_t>(num_bytes, shape_.slot_bytes); }
@@ -87,7 +87,7 @@ class SendEnd {
   static constexpr uint64_t kEnoughMessages = 2;
   // Below this, the few lines are fetched from the other core sooner than from a cache that all cores share.
   static constexpr size_t kLeastWandering = 8 << 10;
-  static constexpr uint64_t kLookPeriod = 8, kFirstLook = 8;
+  static constexpr uint64_t kLookPeriod = 8;
 
   SlotHeader& slot() const {
     return *reinterpret_cast<SlotHeader*>(memory_ + 2 * kLine + sent_ % shape_.num_slots * shape_.stride());
@@ -113,7 +113,7 @@ class SendEnd {
   std::byte* memory_ = nullptr;
   QueueShape shape_{};
   uint64_t sent_ = 0, released_ = 0;
-  uint64_t next_look_ = kFirstLook;
+  uint64_t next_look_ = 0;  // not before the reader has read every header
   size_t span_ = 0, offset_ = 0;
   ReaderDistance distance_;
 };
@@ -130,7 +130,9 @@ class ReceiveEnd {
     return slot->number.load(std::memory_order_seq_cst) == index + 1 ? slot : nullptr;
   }
 
-  static const std::byte* payload(const SlotHeader* slot) { return reinterpret_cast<const std::byte*>(slot + 1) + slot->offset; }
+  static const std::byte* payload(const SlotHeader* slot) {
+    return reinterpret_cast<const std::byte*>(slot + 1) + slot->offset;
+  }
 
   void release() {
     reinterpret_cast<std::atomic<uint64_t>*>(memory_)->store(++taken_, std::memory_order_seq_cst);

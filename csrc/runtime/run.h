@@ -45,6 +45,7 @@ struct alignas(kLine) Progress {
   ReceiveEnd* receive = nullptr;
   Bell send_bell, receive_bell;
   uint32_t send_peer = 0, receive_peer = 0;
+  bool shares_memory = false;  // with the rank to which it sends
 
   bool is_done(uint64_t num_tiles) const { return num_steps == 0 || tile == num_tiles; }
 };
@@ -78,7 +79,8 @@ class Run {
         const Connection connection = part.sends[static_cast<size_t>(block.send_connection)];
         progress.send = &endpoint.send_end(connection);
         progress.send_peer = connection.peer;
-        if (endpoint.is_local(connection.peer)) progress.send->set_span(slot_span);
+        progress.shares_memory = endpoint.is_local(connection.peer);
+        if (progress.shares_memory) progress.send->set_span(slot_span);
         progress.send_bell = endpoint.bell(connection.peer);
       }
       if (block.receive_connection >= 0) {
@@ -220,8 +222,9 @@ class Run {
         block.receive->release();
         block.receive_bell.ring();
       }
-      if (acts.sends && num_bytes >= kLeastHandedOver && block.send->holds_up_reader()) sched_yield();
       if (trace_ != nullptr) note(block, begin, num_bytes);
+      if (acts.sends && block.shares_memory && num_bytes >= kLeastHandedOver && block.send->holds_up_reader())
+        sched_yield();
     }
     if (++block.step == block.num_steps) {
       block.step = 0;
