@@ -36,7 +36,7 @@ std::byte* room(Mapping& memory, uint64_t num_bytes) {
 
 }  // namespace
 
-Executor::Executor(Endpoint& endpoint) : endpoint_(endpoint) {}
+Executor::Executor(Endpoint& endpoint) : endpoint_(endpoint), notes_(std::make_unique<RunNotes>()) {}
 
 Executor::~Executor() {
   if (endpoint_.is_forked()) pool_.release();  // its threads are the parent's
@@ -71,7 +71,7 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
     if (Failure failure = endpoint_.failure_before(part.sends)) return endpoint_.fail(failure);
   const uint64_t signature = endpoint_.begin_call(call.content, *call.description);
   const auto workers = std::max(1u, std::min(workers_, static_cast<uint32_t>(part.blocks.size())));
-  Run run(endpoint_, policy, interrupted, part, call, signature, geometry, workers, slot_span(part), trace);
+  Run run(endpoint_, policy, interrupted, part, call, signature, geometry, workers, slot_span(part), *notes_, trace);
 
   if (Geometry::has_lengths(call)) check_lengths(part, call);
   const uint64_t size = geometry.element_bytes();

@@ -13,6 +13,7 @@
 
 namespace hemiola::runtime {
 
+struct RunNotes;
 class WorkerPool;
 
 class Executor {
@@ -42,6 +43,7 @@ class Executor {
   Endpoint& endpoint_;
   uint32_t workers_ = 1;
   std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<RunNotes> notes_;
   Mapping scratch_, rest_;
 };
 

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -50,17 +52,40 @@ struct alignas(kLine) Progress {
   bool is_done(uint64_t num_tiles) const { return num_steps == 0 || tile == num_tiles; }
 };
 
+// What a run notes of its threadblocks and workers, in memory that the next run uses again: small calls are over
+// sooner than memory is found for them.
+struct RunNotes {
+  std::vector<Progress> progress;
+  std::vector<std::atomic<uint64_t>> passes;  // over its threadblocks, by worker
+
+  void clear(size_t num_blocks, size_t num_workers) {
+    clear(progress, num_blocks);
+    clear(passes, num_workers);
+  }
+
+ private:
+  template <typename Note>
+  static void clear(std::vector<Note>& notes, size_t size) {
+    static_assert(std::is_trivially_destructible_v<Note>);
+    if (notes.size() != size)
+      notes = std::vector<Note>(size);
+    else
+      for (Note& note : notes) std::construct_at(&note);
+  }
+};
+
 enum class Outcome { moved, blocked, failed };
 
 class Run {
  public:
   Run(Endpoint& endpoint, const WaitPolicy& policy, const std::function<bool()>& interrupted, const Part& part,
       const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers, size_t slot_span,
-      std::vector<TraceEvent>* trace)
+      RunNotes& notes, std::vector<TraceEvent>* trace)
       : endpoint_(endpoint), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
         signature_(signature), geometry_(geometry), workers_(workers), trace_(trace),
-        kernels_(kernels(call.type, call.op)), num_tiles_(geometry.num_tiles()), progress_(part.blocks.size()),
-        passes_(workers) {
+        kernels_(kernels(call.type, call.op)), num_tiles_(geometry.num_tiles()), progress_(notes.progress),
+        passes_(notes.passes) {
+    notes.clear(part.blocks.size(), workers);
     const uint64_t input = part.num_chunks[0], output = part.num_chunks[1];
     const auto bytes_of = [&](uint64_t chunks) {
       return chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
@@ -442,7 +467,7 @@ class Run {
   uint64_t num_bytes_ = 0;
   bool stream_ = false;
   std::atomic<bool> failed_{false};
-  std::vector<Progress> progress_;
+  std::vector<Progress>& progress_;
   std::atomic<size_t> num_unfinished_{0};
   uint64_t steps_seen_ = 0;
 
@@ -455,7 +480,7 @@ class Run {
     std::vector<uint64_t> passes;
   };
   Suspicion suspicion_;
-  std::vector<std::atomic<uint64_t>> passes_;  // over its threadblocks, by worker
+  std::vector<std::atomic<uint64_t>>& passes_;
 };
 
 }  // namespace hemiola::runtime
