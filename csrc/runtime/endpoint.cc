@@ -341,7 +341,7 @@ Endpoint::View Endpoint::view(uint32_t peer) const {
 void Endpoint::answer_questions() {
   const Board& board = own_board();
   for (auto& [key, link] : links_)
-    if (link->take_question() || link->is_full())
+    if (link->take_question())
       link->tell_status({call_, signature_, 0, board.presence.load(), board.suspect.load(), description_});
 }
 

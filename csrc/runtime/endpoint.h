@@ -124,7 +124,7 @@ class Endpoint {
   };
 
   View view(uint32_t peer) const;
-  void answer_questions();  // also those that cannot arrive
+  void answer_questions();
   void tell_late_comer(int fd);
   Failure as_told(const Failure& failure) const;
   Failure find_dead() const;

@@ -49,8 +49,6 @@ class SocketLink {
   bool wants_to_write() const { return !is_drained(); }
   // Whether reading could get on: not while every slot is taken, nor after the end.
   bool wants_to_read() const { return !has_ended() && !is_full_; }
-  // Whether messages of the peer wait for slots here, and perhaps its questions behind them.
-  bool is_full() const { return is_full_; }
   // Whether nothing more can come.
   bool has_ended() const { return ended_ || state_ == State::broken; }
   // Says that nothing more follows; true when the peer's host has everything and the socket can be closed.

@@ -361,22 +361,6 @@ TEST(a_timeout_names_the_rank_that_did_not_come) {
     }
 }
 
-// The question of rank 0 lies behind its messages, which rank 1 cannot take because rank 2 takes none.
-TEST(a_rank_behind_full_links_is_not_taken_for_the_late_one) {
-  const Tables tables({{1, 0, 0}, {0, 1, 0}, {0, 1, 0}}, {{0, 1, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}},
-                                                          {1, 2, 0, 0, {{Opcode::rcs, {}, {kOutput, 0}}}},
-                                                          {2, kNoPeer, 1, 0, {{Opcode::r, {}, {kOutput, 0}}}}});
-  const auto parts = parts_of(tables, 1);
-  Group group(3, {.shape = {2, 1 << 16}, .timeout_seconds = 1.6, .hosts = {0, 1, 2}});
-  group.executor(1).policy.timeout_nanoseconds = 60'000'000'000;
-  on_all(2, [&](uint32_t rank) {
-    Numbers data(4 << 20);
-    const Failure failure =
-        group.executor(rank).run(parts[rank], call_of(data.size()), bytes(data), bytes(data), nullptr);
-    CHECK(failure.kind == FailureKind::peer_lost && failure.rank == 2, "rank ", rank, ": ", failure.text);
-  });
-}
-
 // The first worker has nothing to do: the other one's peer is missed all the same.
 TEST(a_timeout_comes_whichever_worker_waits) {
   const Tables tables({{1, 1, 0}, {1, 1, 0}},
