@@ -72,6 +72,9 @@ class SendEnd {
     header.number.store(++sent_, std::memory_order_seq_cst);
   }
 
+  // Takes in how long a line took to come back from the reader; messages are written accordingly.
+  void note_distance(int64_t nanoseconds) { distance_.note(nanoseconds); }
+
   // Whether the payload of a message is best written past the caches.
   bool streams(size_t num_bytes) const { return distance_.streams(num_bytes); }
 
@@ -100,7 +103,7 @@ class SendEnd {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // what was written before is not to be waited for
     const int64_t begin = now();
     word.exchange(0, std::memory_order_seq_cst);
-    distance_.note(now() - begin - clock_nanoseconds());
+    note_distance(now() - begin - clock_nanoseconds());
     next_look_ = sent_ + kLookPeriod;
   }
 

@@ -266,12 +266,22 @@ TEST(smaller_messages_make_more_tiles_and_the_same_result) {
     });
 }
 
+// To readers that seem to be on the same core, on a near one, or on a far one.
 TEST(large_messages_arrive_whichever_way_they_are_written) {
-  for (const uint32_t workers : {1u, 2u}) {
-    Group group(2, {.shape = {2, 128 << 10}, .workers = workers});
-    const auto parts = ring_parts(2, 1, 2);
-    for (int round = 0; round < 3; ++round) check_ring(group, parts, 200'003);
-  }
+  for (const uint32_t workers : {1u, 2u})
+    for (const int64_t nanoseconds : {5, 30, 110}) {
+      Group group(2, {.shape = {2, 128 << 10}, .workers = workers});
+      const auto parts = ring_parts(2, 1, 2);
+      for (int round = 0; round < 3; ++round) {
+        for (const uint32_t rank : {0u, 1u})
+          for (const runtime::Connection connection : parts[rank].sends) {
+            runtime::SendEnd& end = group.endpoint(rank).send_end(connection);
+            for (int k = 0; k < 100; ++k) end.note_distance(nanoseconds);
+            CHECK(end.streams(128 << 10) == (nanoseconds == 110));
+          }
+        check_ring(group, parts, 200'003);
+      }
+    }
 }
 
 // What every rank got from a run; the ranks in `absent` do something else meanwhile.

@@ -123,9 +123,8 @@ class Engine:
         deadline = time.monotonic() + self.settings.timeout
         endpoint = self.membership.endpoint
         for peer, index in self.membership.missing_links(part.sends + part.receives):
-            endpoint.set_linking(
-                peer
-            )  # before the first attempt, which may take long: others ask for whom this rank waits
+            # Before the first attempt, which may take long: others ask for whom this rank waits.
+            endpoint.set_linking(peer)
             if self.membership.try_link(peer, index, SLICE_SECONDS):
                 continue
             self.membership.note_waiting(peer, begin=True)

@@ -29,7 +29,8 @@ _MOVES = np.array([traits.sends or traits.receives for traits in TRAITS])
 class Tiling:
     """How messages are cut and queued; the defaults are the runtime's between hosts.
 
-    On one host it sends chunks of a megabyte and more in larger messages where a rank has one connection to send over.
+    On one host it sends chunks of a megabyte and more in larger messages, where every rank has a core of its own and one
+    connection to send over.
     """
 
     slots: int | None = None
