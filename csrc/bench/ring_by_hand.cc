@@ -34,7 +34,7 @@ using namespace hemiola::runtime;
 namespace {
 
 constexpr uint32_t kSpins = 2000, kSpinsOversubscribed = 1;
-constexpr uint32_t kSlotBytes = 512 << 10;
+constexpr uint32_t kSlotBytes = 1 << 20;
 
 struct Arguments {
   std::string tables;
@@ -83,8 +83,8 @@ Tables read_tables(const std::string& path) {
 }
 
 // The ring as one would write it for this transport: reduce around the ring, then copy around it, a tile after
-// another, every message straight from one slot into the next. Results go through the caches: in place, they hold
-// what was sent from there.
+// another, every message straight from one slot into the next, or passed on where it lies. Results go through the
+// caches: in place, they hold what was sent from there.
 class RingByHand {
  public:
   RingByHand(Endpoint& endpoint, size_t num_bytes, uint32_t message_bytes, uint32_t spins)
@@ -102,7 +102,9 @@ class RingByHand {
       const auto chunk = [&](uint32_t back) {
         return data + (rank_ + num_ranks_ - back % num_ranks_) % num_ranks_ * chunk_ + at;
       };
-      fill_slot(size, chunk(0), [size](auto* out, auto* from, bool stream) { copy(out, from, size, stream); });
+      copy(slot(size, chunk(0)), chunk(0), size, send_.streams(size));
+      send_.publish(0, static_cast<uint32_t>(size));
+      ring_next();
       for (uint32_t k = 1; k + 1 < num_ranks_; ++k)
         pass_on(size, chunk(k), [this, size](auto* out, auto* own, auto* in, bool stream) {
           sum_.reduce(out, in, own, size / sizeof(float), stream);
@@ -112,7 +114,10 @@ class RingByHand {
       });
       for (uint32_t k = 0; k + 2 < num_ranks_; ++k)
         pass_on(size, chunk(k), [size](auto* out, auto* own, auto* in, bool stream) {
-          copy_both(own, out, in, size, stream_of(false, stream));
+          if (out == in)
+            copy(own, in, size, false);
+          else
+            copy_both(own, out, in, size, stream_of(false, stream));
         });
       const std::byte* in = message();
       copy(chunk(num_ranks_ - 2), in, size, false);
@@ -122,10 +127,10 @@ class RingByHand {
   }
 
  private:
-  const std::byte* message() {
+  std::byte* message() {
     const SlotHeader* found;
     for (uint32_t looks = 0; (found = receive_.peek()) == nullptr; ++looks) wait(looks);
-    return ReceiveEnd::payload(found);
+    return receive_.payload(found);
   }
   std::byte* slot(size_t size, const std::byte* own) {
     std::byte* found;
@@ -133,18 +138,22 @@ class RingByHand {
     return found;
   }
   template <typename Put>
-  void fill_slot(size_t size, std::byte* own, Put put) {
-    put(slot(size, own), own, send_.streams(size));
-    send_.publish(0, static_cast<uint32_t>(size));
+  void pass_on(size_t size, std::byte* own, Put put) {
+    std::byte *in = message(), *out = slot(size, own);
+    if (const bool stream = send_.streams(size); stream || size < kLeastWandering) {
+      put(out, own, in, stream);
+      send_.publish(0, static_cast<uint32_t>(size));
+      receive_.release();
+    } else {
+      put(in, own, in, false);
+      receive_.release(runtime::pass_on(receive_, send_, 0));
+    }
+    previous_.ring();
+    ring_next();
+  }
+  void ring_next() {
     next_.ring();
     if (send_.holds_up_reader()) sched_yield();
-  }
-  template <typename Put>
-  void pass_on(size_t size, std::byte* own, Put put) {
-    const std::byte* in = message();
-    fill_slot(size, own, [&](auto* out, auto* data, bool stream) { put(out, data, in, stream); });
-    receive_.release();
-    previous_.ring();
   }
   void wait(uint32_t looks) const {
     if (looks < spins_)

@@ -34,10 +34,19 @@ long futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const tim
 std::mutex registry_mutex;
 std::set<Endpoint*> registry;
 
-void before_fork() { registry_mutex.lock(); }
-void after_fork_in_parent() { registry_mutex.unlock(); }
+void before_fork() {
+  registry_mutex.lock();
+  for (Endpoint* endpoint : registry) endpoint->rooms().lock();
+}
+void after_fork_in_parent() {
+  for (Endpoint* endpoint : registry) endpoint->rooms().unlock();
+  registry_mutex.unlock();
+}
 void after_fork_in_child() {
-  for (Endpoint* endpoint : registry) endpoint->forget_after_fork();
+  for (Endpoint* endpoint : registry) {
+    endpoint->rooms().unlock();
+    endpoint->forget_after_fork();
+  }
   registry_mutex.unlock();
 }
 
@@ -60,10 +69,10 @@ uint64_t mix(uint64_t a, uint64_t b) {
 }  // namespace
 
 Endpoint::Endpoint(uint32_t rank, uint32_t num_ranks, QueueShape shape)
-    : rank_(rank), num_ranks_(num_ranks), shape_(shape),
-      segment_(make_memory_file(kPage + size_t{num_ranks} * kMaxConnections * shape.num_bytes())),
-      peers_(num_ranks) {
+    : rank_(rank), num_ranks_(num_ranks), shape_(shape), peers_(num_ranks), rooms_(num_ranks, shape) {
   ENFORCE(rank < num_ranks && shape.num_slots > 0 && shape.slot_bytes % kLine == 0 && shape.slot_bytes > 0);
+  segment_ = make_memory_file(rooms_.segment_bytes());
+  rooms_.set_segment(rank, segment_.get());
   Peer& self = peers_[rank];
   self.page = Mapping(segment_.get(), 0, kPage);
   self.board = reinterpret_cast<Board*>(self.page.data());
@@ -84,6 +93,7 @@ void Endpoint::join_local(uint32_t peer, int fd, pid_t pid) {
   Peer& entry = peers_[peer];
   entry.page = Mapping(fd, 0, kPage);
   entry.segment = std::move(segment);
+  rooms_.set_segment(peer, fd);
   entry.board = reinterpret_cast<Board*>(entry.page.data());
   if (pid != 0) {
     entry.process = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -157,11 +167,8 @@ SendEnd& Endpoint::send_end(Connection connection) {
     return links_.at({peer, index})->send_end();
   }
   const auto found = local_sends_.find({peer, index});
-  if (found != local_sends_.end()) return found->second.second;
-  const size_t offset = kPage + (size_t{rank_} * kMaxConnections + index) * shape_.num_bytes();
-  Mapping memory(peers_[peer].segment.get(), offset, shape_.num_bytes());
-  SendEnd end(memory.data(), shape_);
-  return local_sends_.emplace(std::pair{peer, index}, std::pair{std::move(memory), end}).first->second.second;
+  if (found != local_sends_.end()) return found->second;
+  return local_sends_.emplace(std::pair{peer, index}, SendEnd(place(peer, rank_, index), shape_)).first->second;
 }
 
 ReceiveEnd& Endpoint::receive_end(Connection connection) {
@@ -172,11 +179,13 @@ ReceiveEnd& Endpoint::receive_end(Connection connection) {
     return links_.at({peer, index})->receive_end();
   }
   const auto found = local_receives_.find({peer, index});
-  if (found != local_receives_.end()) return found->second.second;
-  const size_t offset = kPage + (size_t{peer} * kMaxConnections + index) * shape_.num_bytes();
-  Mapping memory(segment_.get(), offset, shape_.num_bytes());
-  ReceiveEnd end(memory.data(), shape_);
-  return local_receives_.emplace(std::pair{peer, index}, std::pair{std::move(memory), end}).first->second.second;
+  if (found != local_receives_.end()) return found->second;
+  return local_receives_.emplace(std::pair{peer, index}, ReceiveEnd(place(rank_, peer, index), shape_)).first->second;
+}
+
+QueuePlace Endpoint::place(uint32_t receiver, uint32_t sender, uint32_t index) {
+  const uint64_t queue = rooms_.queue(receiver, sender, index);
+  return {rooms_.queue_memory(queue), rooms_.first_room(queue), &rooms_};
 }
 
 uint64_t Endpoint::begin_call(uint64_t content, const std::string& description) {
@@ -503,6 +512,7 @@ void Endpoint::close_peers() {
   retired_links_.clear();
   local_sends_.clear();
   local_receives_.clear();
+  rooms_.clear();
   keep_own_board();
   for (uint32_t peer = 0; peer < num_ranks_; ++peer)
     if (peer != rank_) peers_[peer] = Peer();

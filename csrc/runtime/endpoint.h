@@ -15,12 +15,10 @@
 #include "runtime/mapping.h"
 #include "runtime/part.h"
 #include "runtime/queue.h"
+#include "runtime/rooms.h"
 #include "runtime/socket_link.h"
 
 namespace hemiola::runtime {
-
-// Connections from one rank to another; a plan with more channels between a pair is refused.
-inline constexpr uint32_t kMaxConnections = 64;
 
 // What a look at the peers shows. A peer that died, left or is in a later call is lost only if what it published
 // before does not help either: whoever looks has to look at its queues once more before it believes that.
@@ -54,6 +52,7 @@ class Endpoint {
   bool is_local(uint32_t peer) const { return peers_[peer].board != nullptr; }
   bool has_link(uint32_t peer, uint32_t index) const { return links_.contains({peer, index}); }
 
+  Rooms& rooms() { return rooms_; }
   SendEnd& send_end(Connection connection);
   ReceiveEnd& receive_end(Connection connection);
   // Null for a peer on another host, whose news come through its link.
@@ -106,6 +105,8 @@ class Endpoint {
   bool is_forked() const { return forked_; }
 
  private:
+  QueuePlace place(uint32_t receiver, uint32_t sender, uint32_t index);
+
   struct Peer {
     Descriptor segment;
     Mapping page;
@@ -139,8 +140,9 @@ class Endpoint {
   QueueShape shape_;
   Descriptor segment_, pipe_;  // of the pipe the reading end
   std::vector<Peer> peers_;
-  std::map<std::pair<uint32_t, uint32_t>, std::pair<Mapping, SendEnd>> local_sends_;
-  std::map<std::pair<uint32_t, uint32_t>, std::pair<Mapping, ReceiveEnd>> local_receives_;
+  Rooms rooms_;
+  std::map<std::pair<uint32_t, uint32_t>, SendEnd> local_sends_;
+  std::map<std::pair<uint32_t, uint32_t>, ReceiveEnd> local_receives_;
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<SocketLink>> links_;
   std::vector<std::unique_ptr<SocketLink>> retired_links_;
   struct Offer {

@@ -48,9 +48,8 @@ void Executor::set_workers(uint32_t workers) {
 }
 
 // All messages of the ranks that share a core wander over twice what the core can remember, together.
-size_t Executor::slot_span(const Part& part) const {
-  const size_t num_slots = std::max<size_t>(part.sends.size(), 1) * endpoint_.shape().num_slots;
-  return 2 * private_cache_bytes() / ranks_per_core / num_slots;
+size_t Executor::message_span(const Part& part) const {
+  return 2 * private_cache_bytes() / ranks_per_core / std::max<size_t>(part.sends.size(), 1);
 }
 
 Failure Executor::run(const Part& part, const CallShape& call, std::byte* input, std::byte* output,
@@ -71,7 +70,7 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
     if (Failure failure = endpoint_.failure_before(part.sends)) return endpoint_.fail(failure);
   const uint64_t signature = endpoint_.begin_call(call.content, *call.description);
   const auto workers = std::max(1u, std::min(workers_, static_cast<uint32_t>(part.blocks.size())));
-  Run run(endpoint_, policy, interrupted, part, call, signature, geometry, workers, slot_span(part), *notes_, trace);
+  Run run(endpoint_, policy, interrupted, part, call, signature, geometry, workers, message_span(part), *notes_, trace);
 
   if (Geometry::has_lengths(call)) check_lengths(part, call);
   const uint64_t size = geometry.element_bytes();

@@ -38,7 +38,7 @@ class Executor {
               std::vector<TraceEvent>* trace);
 
  private:
-  size_t slot_span(const Part& part) const;
+  size_t message_span(const Part& part) const;
 
   Endpoint& endpoint_;
   uint32_t workers_ = 1;

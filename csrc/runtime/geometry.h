@@ -100,10 +100,11 @@ class Geometry {
 
  private:
   // Smaller messages where a rank sends over many connections, so that what lies in all queues together stays small.
-  // Whole slots, where that is wanted and every chunk fills two of them. The same on all ranks.
+  // Up to whole slots where that is wanted, at least two a chunk. The same on all ranks.
   uint64_t chosen_message(const Part& part, uint64_t slot_bytes, bool whole_slots) const {
     const uint64_t chunk_bytes = share_ / block_chunks_ * element_bytes_;
-    if (whole_slots && part.max_sends == 1 && chunk_bytes >= 2 * slot_bytes) return slot_bytes;
+    if (whole_slots && part.max_sends == 1 && chunk_bytes >= 4 * kMostMessageBytes)
+      return std::min(slot_bytes, chunk_bytes / 2 / kLine * kLine);
     const uint64_t queued = kQueuedBytes / part.max_sends / kLine * kLine;
     return std::min(slot_bytes, std::clamp(queued, kLeastMessageBytes, kMostMessageBytes));
   }

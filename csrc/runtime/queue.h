@@ -9,67 +9,97 @@
 // faster. So messages wander: each time round, they lie one place further inside of their slots. And they lie on
 // lines as the sender's own data does: most programs lay their buffers alike on all ranks, and then every step finds
 // what it reads and writes on the same bytes of lines.
+//
+// A message that goes on to a third rank, changed or not, need not be written a second time: pass_on() hands over the
+// room in which it lies, and its slot gets the room of the slot into which it would have gone. Every slot has one room
+// at any time, so queues hold as many messages as ever.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "runtime/clock.h"
 #include "runtime/reader_distance.h"
+#include "runtime/rooms.h"
 
 namespace hemiola::runtime {
 
-inline constexpr size_t kLine = 64;
-inline constexpr size_t kPage = 4096;
-
-struct QueueShape {
-  uint32_t num_slots;
-  uint32_t slot_bytes;
-
-  // A header, and room for a payload that need not begin a line.
-  size_t stride() const { return 2 * kLine + slot_bytes; }
-  // Whole pages, so that each end can map a queue on its own.
-  size_t num_bytes() const { return (2 * kLine + num_slots * stride() + kPage - 1) / kPage * kPage; }
-};
+// Below this, the few lines of a message are fetched from another core sooner than from a cache that all cores share,
+// and written sooner than a room changes hands: it neither wanders nor is passed on.
+inline constexpr size_t kLeastWandering = 8 << 10;
 
 struct alignas(kLine) SlotHeader {
   std::atomic<uint64_t> number;
   uint64_t signature;  // of the call that the message belongs to
   uint32_t num_bytes;
-  uint32_t offset;  // of the payload, from where the slot has room for it
+  uint32_t offset;  // of the payload, from where its room begins
+  uint64_t room;    // where the payload lies; once released, where the next one will
 };
 static_assert(sizeof(SlotHeader) == kLine && std::atomic<uint64_t>::is_always_lock_free);
+
+// Where a queue lies, and its rooms among those of the host. Without these, messages are not passed on.
+struct QueuePlace {
+  std::byte* memory = nullptr;
+  uint64_t first_room = 0;
+  Rooms* rooms = nullptr;
+
+  SlotHeader& slot(QueueShape shape, uint64_t number) const {
+    return *reinterpret_cast<SlotHeader*>(memory + shape.slot_offset(number % shape.num_slots));
+  }
+  std::byte* room(QueueShape shape, uint64_t number) const {
+    const uint64_t own = number - first_room;
+    return own < shape.num_slots ? memory + shape.room_offset(own) : rooms->at(number);
+  }
+};
 
 // Publishing a message, releasing a slot, and the flags of sleepers are sequentially consistent: whoever
 // goes to sleep says so first and looks again, whoever publishes publishes first and then looks for sleepers.
 class SendEnd {
  public:
   SendEnd() = default;
-  SendEnd(std::byte* memory, QueueShape shape) : memory_(memory), shape_(shape), next_look_(shape.num_slots) {}
+  SendEnd(QueuePlace place, QueueShape shape)
+      : place_(place), shape_(shape), next_look_(shape.num_slots), used_(shape.num_slots), free_(shape.num_slots),
+        end_free_(shape.num_slots) {
+    for (uint64_t k = 0; k < shape.num_slots; ++k) free_[k] = room(place.first_room + k);
+  }
 
-  // How much of every slot messages wander over.
-  void set_span(size_t num_bytes) { span_ = std::min<size_t>(num_bytes, shape_.slot_bytes); }
+  // How much messages wander over, in all rooms together, before they meet the same lines again.
+  void set_span(size_t num_bytes) {
+    span_ = num_bytes;
+    span_in_room_ = std::min<size_t>(num_bytes / shape_.num_slots, shape_.slot_bytes);
+  }
 
   // Where the next message goes, or nothing while every slot is taken: on the same byte of a line as `like`. One of
-  // unknown length begins with its slot.
+  // unknown length begins with its room.
   std::byte* acquire(size_t num_bytes = 0, const std::byte* like = nullptr) {
-    if (sent_ - released_ >= shape_.num_slots) {
-      released_ = released().load(std::memory_order_seq_cst);
-      if (sent_ - released_ >= shape_.num_slots) return nullptr;
-    }
+    newest_ = span_ > 0 && 2 * num_bytes >= span_;
+    if (newest_ || is_full()) take_back();
+    if (is_full()) return nullptr;
     if (sent_ >= next_look_) feel_distance();
-    offset_ = place(num_bytes) + reinterpret_cast<uintptr_t>(like) % kLine;
-    return reinterpret_cast<std::byte*>(&slot() + 1) + offset_;
+    offset_ = place_in_room(num_bytes) + reinterpret_cast<uintptr_t>(like) % kLine;
+    return next_room().data + offset_;
   }
 
   void publish(uint64_t signature, uint32_t num_bytes) {
-    SlotHeader& header = slot();
+    SlotHeader& header = slot(sent_);
+    Used& used = used_[sent_ % shape_.num_slots];
+    used = {next_room(), num_bytes >= kLeastWandering};
+    newest_ ? --end_free_ : ++first_free_;
     header.signature = signature;
     header.num_bytes = num_bytes;
     header.offset = static_cast<uint32_t>(offset_);
+    header.room = used.room.number;
     header.number.store(++sent_, std::memory_order_seq_cst);
+  }
+
+  // Gives a room in which the next message already lies for the one that acquire() found, and returns that one.
+  uint64_t exchange_room(uint64_t number, std::byte* data, uint32_t offset) {
+    offset_ = offset;
+    return std::exchange(next_room(), Room{number, data}).number;
   }
 
   // Takes in how long a line took to come back from the reader; messages are written accordingly.
@@ -82,24 +112,44 @@ class SendEnd {
   // slot before the reader can pass on the first message to other cores, which wait for it.
   bool holds_up_reader() {
     if (!distance_.is_here()) return false;
-    released_ = released().load(std::memory_order_seq_cst);
+    take_back();
     return sent_ - released_ >= kEnoughMessages;
   }
 
  private:
   static constexpr uint64_t kEnoughMessages = 2;
-  // Below this, the few lines are fetched from the other core sooner than from a cache that all cores share.
-  static constexpr size_t kLeastWandering = 8 << 10;
   static constexpr uint64_t kLookPeriod = 8;
 
-  SlotHeader& slot() const {
-    return *reinterpret_cast<SlotHeader*>(memory_ + 2 * kLine + sent_ % shape_.num_slots * shape_.stride());
+  struct Room {
+    uint64_t number = 0;
+    std::byte* data = nullptr;
+  };
+  // The room of a message that was sent; only of a large one the reader may keep it and give another one.
+  struct Used {
+    Room room;
+    bool may_change = false;
+  };
+
+  Room room(uint64_t number) const { return {number, place_.room(shape_, number)}; }
+  Room& next_room() { return free_[(newest_ ? end_free_ - 1 : first_free_) % shape_.num_slots]; }
+  SlotHeader& slot(uint64_t number) const { return place_.slot(shape_, number); }
+  const std::atomic<uint64_t>& released() const {
+    return *reinterpret_cast<const std::atomic<uint64_t>*>(place_.memory);
   }
-  const std::atomic<uint64_t>& released() const { return *reinterpret_cast<const std::atomic<uint64_t>*>(memory_); }
+  bool is_full() const { return sent_ - released_ >= shape_.num_slots; }
+
+  // The rooms of messages that the reader has released.
+  void take_back() {
+    for (const uint64_t now = released().load(std::memory_order_seq_cst); released_ < now; ++released_) {
+      const Used& used = used_[released_ % shape_.num_slots];
+      const uint64_t number = used.may_change ? slot(released_).room : used.room.number;
+      free_[end_free_++ % shape_.num_slots] = number == used.room.number ? used.room : room(number);
+    }
+  }
 
   // Takes the line of the next message's header back from the reader, who has read it last.
   void feel_distance() {
-    std::atomic_ref<uint64_t> word(slot().signature);
+    std::atomic_ref<uint64_t> word(slot(sent_).signature);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // what was written before is not to be waited for
     const int64_t begin = now();
     word.exchange(0, std::memory_order_seq_cst);
@@ -107,44 +157,64 @@ class SendEnd {
     next_look_ = sent_ + kLookPeriod;
   }
 
-  size_t place(size_t num_bytes) const {
-    if (num_bytes < kLeastWandering || 2 * num_bytes > span_) return 0;
+  size_t place_in_room(size_t num_bytes) const {
+    if (num_bytes < kLeastWandering || 2 * num_bytes > span_in_room_) return 0;
     const size_t size = (num_bytes + kLine - 1) / kLine * kLine;
-    return sent_ / shape_.num_slots % (span_ / size) * size;
+    return sent_ / shape_.num_slots % (span_in_room_ / size) * size;
   }
 
-  std::byte* memory_ = nullptr;
+  QueuePlace place_;
   QueueShape shape_{};
   uint64_t sent_ = 0, released_ = 0;
   uint64_t next_look_ = 0;  // not before the reader has read every header
-  size_t span_ = 0, offset_ = 0;
+  size_t span_ = 0, span_in_room_ = 0, offset_ = 0;
+  // The rooms of messages by slot, and those of the free slots in the order in which they came back. Messages go
+  // through all of them, so that they meet the same lines as late as can be; but one that covers half the span by
+  // itself has left the reader's own caches when it comes back, and takes the newest: few rooms fill the shared cache.
+  std::vector<Used> used_;
+  std::vector<Room> free_;
+  uint64_t first_free_ = 0, end_free_ = 0;
+  bool newest_ = false;
   ReaderDistance distance_;
 };
 
 class ReceiveEnd {
  public:
   ReceiveEnd() = default;
-  ReceiveEnd(std::byte* memory, QueueShape shape) : memory_(memory), shape_(shape) {}
+  ReceiveEnd(QueuePlace place, QueueShape shape) : place_(place), shape_(shape) {}
 
   // The next message, or the one so many after it; nothing while it has not come.
   const SlotHeader* peek(uint64_t ahead = 0) const {
     const uint64_t index = taken_ + ahead;
-    auto* slot = reinterpret_cast<const SlotHeader*>(memory_ + 2 * kLine + index % shape_.num_slots * shape_.stride());
-    return slot->number.load(std::memory_order_seq_cst) == index + 1 ? slot : nullptr;
+    const SlotHeader& slot = place_.slot(shape_, index);
+    return slot.number.load(std::memory_order_seq_cst) == index + 1 ? &slot : nullptr;
   }
 
-  static const std::byte* payload(const SlotHeader* slot) {
-    return reinterpret_cast<const std::byte*>(slot + 1) + slot->offset;
-  }
+  // Until the message is released, its payload is the receiver's to change.
+  std::byte* payload(const SlotHeader* message) const { return place_.room(shape_, message->room) + message->offset; }
 
   void release() {
-    reinterpret_cast<std::atomic<uint64_t>*>(memory_)->store(++taken_, std::memory_order_seq_cst);
+    reinterpret_cast<std::atomic<uint64_t>*>(place_.memory)->store(++taken_, std::memory_order_seq_cst);
+  }
+  // The same, with another room for the slot.
+  void release(uint64_t room) {
+    place_.slot(shape_, taken_).room = room;
+    release();
   }
 
  private:
-  std::byte* memory_ = nullptr;
+  QueuePlace place_;
   QueueShape shape_{};
   uint64_t taken_ = 0;
 };
+
+// Publishes the next message of one queue in the slot that was acquired in another, where it lies; the receiver then
+// releases its slot with the room that is returned. Both queues are among those of a host.
+inline uint64_t pass_on(const ReceiveEnd& from, SendEnd& to, uint64_t signature) {
+  const SlotHeader& message = *from.peek();
+  const uint64_t room = to.exchange_room(message.room, from.payload(&message) - message.offset, message.offset);
+  to.publish(signature, message.num_bytes);
+  return room;
+}
 
 }  // namespace hemiola::runtime

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -48,6 +49,7 @@ struct alignas(kLine) Progress {
   Bell send_bell, receive_bell;
   uint32_t send_peer = 0, receive_peer = 0;
   bool shares_memory = false;  // with the rank to which it sends
+  bool can_pass_on = false;    // it also receives from a rank of this host
 
   bool is_done(uint64_t num_tiles) const { return num_steps == 0 || tile == num_tiles; }
 };
@@ -79,7 +81,7 @@ enum class Outcome { moved, blocked, failed };
 class Run {
  public:
   Run(Endpoint& endpoint, const WaitPolicy& policy, const std::function<bool()>& interrupted, const Part& part,
-      const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers, size_t slot_span,
+      const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers, size_t message_span,
       RunNotes& notes, std::vector<TraceEvent>* trace)
       : endpoint_(endpoint), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
         signature_(signature), geometry_(geometry), workers_(workers), trace_(trace),
@@ -105,7 +107,7 @@ class Run {
         progress.send = &endpoint.send_end(connection);
         progress.send_peer = connection.peer;
         progress.shares_memory = endpoint.is_local(connection.peer);
-        if (progress.shares_memory) progress.send->set_span(slot_span);
+        if (progress.shares_memory) progress.send->set_span(message_span);
         progress.send_bell = endpoint.bell(connection.peer);
       }
       if (block.receive_connection >= 0) {
@@ -113,6 +115,7 @@ class Run {
         progress.receive = &endpoint.receive_end(connection);
         progress.receive_peer = connection.peer;
         progress.receive_bell = endpoint.bell(connection.peer);
+        progress.can_pass_on = progress.shares_memory && endpoint.is_local(connection.peer);
       }
     }
   }
@@ -124,14 +127,19 @@ class Run {
   // moves the links and looks for what goes wrong, for all of them, and so stays to the end.
   void work(uint32_t worker) {
     Waiting waiting;
-    while (!failed_.load(std::memory_order_relaxed)) {
-      bool moved = worker == 0 && endpoint_.has_links() && pump();
-      const bool done = pass_over_blocks(worker, moved);
-      if (done && (worker != 0 || (num_unfinished_.load() == 0 && endpoint_.links_are_drained()))) break;
-      if (moved)
-        end_waiting(waiting);
-      else
-        wait(worker, waiting);
+    try {
+      while (!failed_.load(std::memory_order_relaxed)) {
+        bool moved = worker == 0 && endpoint_.has_links() && pump();
+        const bool done = pass_over_blocks(worker, moved);
+        if (done && (worker != 0 || (num_unfinished_.load() == 0 && endpoint_.links_are_drained()))) break;
+        if (moved)
+          end_waiting(waiting);
+        else
+          wait(worker, waiting);
+      }
+    } catch (const std::exception& error) {  // no memory can be mapped, or an invariant of ours is broken
+      endpoint_.post_failure({FailureKind::internal, static_cast<int32_t>(endpoint_.rank()), error.what()});
+      failed_.store(true);
     }
     end_waiting(waiting);
     passes_[worker].store(kWorkerIsDone);
@@ -224,28 +232,36 @@ class Run {
     // With lengths, a chunk that ended in an earlier tile has no message; the other end sees the same.
     const bool skipped = uses_messages && num_bytes == 0 && block.tile > 0;
     if (!skipped) {
-      const std::byte* in = nullptr;
-      std::byte* out = nullptr;
+      std::byte *in = nullptr, *out = nullptr;
       if (acts.receives) {
         const SlotHeader* message = block.receive->peek();
         if (message == nullptr) return Outcome::blocked;
         if (message->signature != signature_ || message->num_bytes != num_bytes) [[unlikely]]
           return refuse(block, *message, num_bytes);
-        in = ReceiveEnd::payload(message);
+        in = block.receive->payload(message);
       }
       if (acts.sends) {
         out = block.send->acquire(num_bytes, own_data(step, block.tile));
         if (out == nullptr) return Outcome::blocked;
       }
       const int64_t begin = trace_ != nullptr ? now() : 0;
-      act(step, block.tile, in, out, acts.sends && block.send->streams(num_bytes));
-      if (acts.sends) {
-        block.send->publish(signature_, static_cast<uint32_t>(num_bytes));
+      const bool stream_slot = acts.sends && block.send->streams(num_bytes);
+      if (acts.receives && acts.sends && passes_on(block, num_bytes, stream_slot)) {
+        act(step, block.tile, in, in, false);
+        const uint64_t room = pass_on(*block.receive, *block.send, signature_);
         block.send_bell.ring();
-      }
-      if (acts.receives) {
-        block.receive->release();
+        block.receive->release(room);
         block.receive_bell.ring();
+      } else {
+        act(step, block.tile, in, out, stream_slot);
+        if (acts.sends) {
+          block.send->publish(signature_, static_cast<uint32_t>(num_bytes));
+          block.send_bell.ring();
+        }
+        if (acts.receives) {
+          block.receive->release();
+          block.receive_bell.ring();
+        }
       }
       if (trace_ != nullptr) note(block, begin, num_bytes);
       if (acts.sends && block.shares_memory && num_bytes >= kLeastHandedOver && block.send->holds_up_reader())
@@ -258,6 +274,12 @@ class Run {
     block.finished.store(block.finished.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
     if (workers_ > 1) endpoint_.bell(endpoint_.rank()).ring();
     return Outcome::moved;
+  }
+
+  // Whether a message goes on in the room in which it came: not to a reader that shares no cache with this core, for
+  // which it goes past the caches into another room.
+  static bool passes_on(const Progress& block, uint64_t num_bytes, bool stream_slot) {
+    return block.can_pass_on && num_bytes >= kLeastWandering && !stream_slot;
   }
 
   // Whether another threadblock of this rank has to do something first.
@@ -323,7 +345,10 @@ class Run {
         copy(destination, in, num_bytes, stream);
         break;
       case Opcode::rcs:
-        copy_both(destination, out, in, num_bytes, stream_of(stream, stream_slot));
+        if (out == in)
+          copy(destination, in, num_bytes, stream);
+        else
+          copy_both(destination, out, in, num_bytes, stream_of(stream, stream_slot));
         break;
       case Opcode::rrs:
         kernels_.reduce(out, in, source, length, stream_slot);

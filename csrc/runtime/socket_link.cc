@@ -58,8 +58,8 @@ bool unpack(const std::vector<std::byte>& bytes, Fields& fields, std::string& te
 
 SocketLink::SocketLink(int fd, QueueShape shape)
     : socket_(fd), shape_(shape), outgoing_(shape.num_bytes()), incoming_(shape.num_bytes()),
-      to_socket_(outgoing_.data(), shape), into_queue_(incoming_.data(), shape),
-      from_socket_(incoming_.data(), shape), out_of_queue_(outgoing_.data(), shape), staged_(kStagedBytes) {
+      to_socket_({outgoing_.data()}, shape), into_queue_({incoming_.data()}, shape),
+      from_socket_({incoming_.data()}, shape), out_of_queue_({outgoing_.data()}, shape), staged_(kStagedBytes) {
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
     throw std::system_error(errno, std::generic_category(), "a link's socket");
@@ -95,7 +95,7 @@ bool SocketLink::gather() {
     const SlotHeader* message = out_of_queue_.peek(ahead);
     if (message == nullptr) break;
     out_frames_[num_out_] = {kMagic, kMessage, message->num_bytes, 0, message->signature};
-    out_payloads_[num_out_] = ReceiveEnd::payload(message);
+    out_payloads_[num_out_] = out_of_queue_.payload(message);
   }
   return num_out_ > 0;
 }

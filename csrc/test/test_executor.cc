@@ -284,6 +284,39 @@ TEST(large_messages_arrive_whichever_way_they_are_written) {
     }
 }
 
+// Some are passed on in their rooms, others go past the caches into new ones, and in the next call it is the other way.
+TEST(messages_arrive_where_only_some_are_passed_on) {
+  std::mt19937_64 random(11);
+  for (const uint32_t num_ranks : {2u, 3u, 5u})
+    for (const uint32_t workers : {1u, 2u})
+      for (const uint32_t slots : {2u, 3u}) {
+        Group group(num_ranks, {.shape = {slots, 32 << 10}, .workers = workers});
+        const auto parts = ring_parts(num_ranks, 1, 2);
+        for (int round = 0; round < 12; ++round) {
+          for (uint32_t rank = 0; rank < num_ranks; ++rank)
+            for (const runtime::Connection connection : parts[rank].sends) {
+              const int64_t nanoseconds = random() % 2 == 0 ? 30 : 110;
+              for (int k = 0; k < 100; ++k) group.endpoint(rank).send_end(connection).note_distance(nanoseconds);
+            }
+          check_ring(group, parts, random() % 3 == 0 ? random() % 2000 : 40'000 + random() % 20'000);
+        }
+      }
+}
+
+TEST(a_rank_that_finds_an_invariant_broken_ends_the_run_of_all) {
+  for (const uint32_t workers : {1u, 2u}) {
+    Group group(3, {.workers = workers});
+    const auto parts = ring_parts(3);
+    std::vector<std::byte> elsewhere(2048);
+    group.endpoint(0).send_end({1, 0}).exchange_room(~uint64_t{0}, elsewhere.data(), 0);  // a room that no other rank has
+    on_all(3, [&](uint32_t rank) {
+      Numbers data = input_of(rank, 100);
+      const Failure failure = run_ring(group, rank, parts[rank], call_of(100), data);
+      CHECK(failure.kind != FailureKind::none, "rank ", rank);
+    });
+  }
+}
+
 // What every rank got from a run; the ranks in `absent` do something else meanwhile.
 struct Outcomes {
   std::vector<Failure> failures;

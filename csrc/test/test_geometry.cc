@@ -127,8 +127,8 @@ TEST(a_message_of_any_tile_fits_in_a_slot_and_in_what_was_asked) {
   }
 }
 
-TEST(messages_fill_slots_only_on_whole_slots_over_one_connection_and_in_chunks_of_two) {
-  constexpr uint32_t kSlot = 512 << 10;
+TEST(messages_grow_up_to_whole_slots_only_where_wanted_over_one_connection_and_two_a_chunk) {
+  constexpr uint32_t kSlot = 1 << 20;
   const auto first_message = [](uint64_t chunk_bytes, uint32_t max_sends, bool whole_slots) {
     const Case c{3, 1, 1, max_sends, kSlot, 0, 3 * chunk_bytes / 4, ElementType::f32, whole_slots};
     const Part part = part_of(c);
@@ -136,7 +136,10 @@ TEST(messages_fill_slots_only_on_whole_slots_over_one_connection_and_in_chunks_o
     return Geometry(part, call, c.slot_bytes, c.whole_slots).length(0, 0, 0) * 4;
   };
   CHECK(first_message(2 * kSlot, 1, true) == kSlot);
-  CHECK(first_message(2 * kSlot - 4, 1, true) == 256 << 10);
+  CHECK(first_message(8 * kSlot, 1, true) == kSlot);
+  CHECK(first_message(2 * kSlot - 128, 1, true) == kSlot - 64);
+  CHECK(first_message(kSlot, 1, true) == kSlot / 2);
+  CHECK(first_message(kSlot - 4, 1, true) == 256 << 10);
   CHECK(first_message(2 * kSlot, 1, false) == 256 << 10);
   CHECK(first_message(2 * kSlot, 2, true) == 192 << 10);
   CHECK(first_message(2 * kSlot, 100, true) == 16 << 10);

@@ -5,18 +5,22 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "runtime/mapping.h"
+#include "runtime/rooms.h"
 #include "test/check.h"
 
 namespace hemiola::test {
 namespace {
 
-using runtime::kLine, runtime::kPage, runtime::Mapping, runtime::QueueShape, runtime::ReceiveEnd, runtime::SendEnd,
-    runtime::SlotHeader;
+using runtime::Descriptor, runtime::kLeastWandering, runtime::kLine, runtime::kPage, runtime::Mapping,
+    runtime::QueueShape, runtime::ReceiveEnd, runtime::Rooms, runtime::SendEnd, runtime::SlotHeader;
 
 TEST(a_queue_is_whole_pages_and_its_payloads_begin_a_line) {
   for (const uint32_t slots : {1u, 2u, 7u, 1024u})
@@ -32,8 +36,8 @@ TEST(fresh_memory_is_an_empty_queue_that_takes_as_many_messages_as_it_has_slots)
   for (const uint32_t slots : {1u, 2u, 3u, 8u}) {
     const QueueShape shape{slots, 128};
     Mapping memory(shape.num_bytes());
-    SendEnd sender(memory.data(), shape);
-    ReceiveEnd receiver(memory.data(), shape);
+    SendEnd sender({memory.data()}, shape);
+    ReceiveEnd receiver({memory.data()}, shape);
     CHECK(receiver.peek() == nullptr);
     for (uint32_t round = 0; round < 5; ++round) {
       for (uint32_t k = 0; k < slots; ++k) {
@@ -47,7 +51,7 @@ TEST(fresh_memory_is_an_empty_queue_that_takes_as_many_messages_as_it_has_slots)
       for (uint32_t k = 0; k < slots; ++k) {
         const SlotHeader* message = receiver.peek();
         CHECK(message != nullptr && message->signature == round * 100 + k && message->num_bytes == 100 + k);
-        const std::byte* payload = ReceiveEnd::payload(message);
+        const std::byte* payload = receiver.payload(message);
         CHECK(std::all_of(payload, payload + shape.slot_bytes,
                           [&](std::byte byte) { return byte == static_cast<std::byte>(round * 16 + k); }));
         receiver.release();
@@ -62,15 +66,15 @@ TEST(messages_wander_over_the_span_of_their_slots_and_never_beyond) {
   const QueueShape shape{kSlots, kSlotBytes};
   const auto places = [&](size_t span, uint32_t num_bytes) {
     Mapping memory(shape.num_bytes());
-    SendEnd sender(memory.data(), shape);
-    ReceiveEnd receiver(memory.data(), shape);
-    sender.set_span(span);
+    SendEnd sender({memory.data()}, shape);
+    ReceiveEnd receiver({memory.data()}, shape);
+    sender.set_span(span * kSlots);
     std::set<std::pair<uint64_t, ptrdiff_t>> found;
     for (uint64_t k = 0; k < 100; ++k) {
       std::byte* place = sender.acquire(num_bytes);
       sender.publish(k, num_bytes);
       const SlotHeader* message = receiver.peek();
-      CHECK(message != nullptr && ReceiveEnd::payload(message) == place);
+      CHECK(message != nullptr && receiver.payload(message) == place);
       const std::byte* room = reinterpret_cast<const std::byte*>(message + 1);
       CHECK(place >= room && place + num_bytes <= room + std::max<size_t>(std::min<size_t>(span, kSlotBytes), num_bytes));
       CHECK((place - memory.data()) % kLine == 0);
@@ -90,8 +94,8 @@ TEST(messages_wander_over_the_span_of_their_slots_and_never_beyond) {
 TEST(messages_lie_on_lines_as_the_data_of_their_sender_does) {
   const QueueShape shape{2, 128};
   Mapping memory(shape.num_bytes());
-  SendEnd sender(memory.data(), shape);
-  ReceiveEnd receiver(memory.data(), shape);
+  SendEnd sender({memory.data()}, shape);
+  ReceiveEnd receiver({memory.data()}, shape);
   alignas(kLine) std::byte data[2 * kLine];
   for (size_t k = 0; k < 2 * kLine; ++k) {
     std::byte* place = sender.acquire(shape.slot_bytes, data + k);
@@ -100,7 +104,7 @@ TEST(messages_lie_on_lines_as_the_data_of_their_sender_does) {
     std::memset(place, static_cast<int>(k), shape.slot_bytes);
     sender.publish(k, shape.slot_bytes);
     const SlotHeader* message = receiver.peek();
-    CHECK(message != nullptr && message->signature == k && ReceiveEnd::payload(message) == place);
+    CHECK(message != nullptr && message->signature == k && receiver.payload(message) == place);
     receiver.release();
   }
 }
@@ -110,24 +114,24 @@ void run_stress(QueueShape shape, uint64_t num_messages) {
   Mapping memory(shape.num_bytes());
   const auto length = [&](uint64_t number) { return static_cast<uint32_t>(number * 8 % (shape.slot_bytes + 8)); };
   std::thread sender([&] {
-    SendEnd end(memory.data(), shape);
+    SendEnd end({memory.data()}, shape);
     for (uint64_t number = 0; number < num_messages; ++number) {
       std::byte* place;
-      end.set_span(number % 3 * shape.slot_bytes / 2);  // as calls of different plans set it
+      end.set_span(number % 3 * shape.slot_bytes / 2 * shape.num_slots);  // as calls of different plans set it
       const auto* like = reinterpret_cast<const std::byte*>(number % kLine / 8 * 8);
       while ((place = end.acquire(length(number), like)) == nullptr) sched_yield();
       for (uint32_t k = 0; k < length(number); k += 8) std::memcpy(place + k, &number, 8);
       end.publish(~number, length(number));
     }
   });
-  ReceiveEnd end(memory.data(), shape);
+  ReceiveEnd end({memory.data()}, shape);
   for (uint64_t number = 0; number < num_messages; ++number) {
     const SlotHeader* message;
     while ((message = end.peek()) == nullptr) sched_yield();
     CHECK(message->signature == ~number, "message ", number);
     CHECK(message->num_bytes == length(number), "message ", number);
     for (uint32_t k = 0; k < message->num_bytes; k += 8)
-      CHECK(std::memcmp(ReceiveEnd::payload(message) + k, &number, 8) == 0, "message ", number, ", byte ", k);
+      CHECK(std::memcmp(end.payload(message) + k, &number, 8) == 0, "message ", number, ", byte ", k);
     end.release();
   }
   sender.join();
@@ -139,6 +143,154 @@ TEST(messages_arrive_in_order_through_two_slots) { run_stress({2, 64}, 100'000);
 TEST(messages_arrive_in_order_through_one_slot) { run_stress({1, 64}, 50'000); }
 TEST(long_messages_arrive_whole) { run_stress({4, 8192}, 20'000); }
 TEST(messages_arrive_whole_wherever_they_wander) { run_stress({4, 64 << 10}, 20'000); }
+
+// Ranks in a ring, each with a queue to the next, and mappings of its own of everybody's memory.
+class Ring {
+ public:
+  Ring(uint32_t num_ranks, QueueShape shape) {
+    for (uint32_t rank = 0; rank < num_ranks; ++rank) rooms_.push_back(std::make_unique<Rooms>(num_ranks, shape));
+    for (uint32_t rank = 0; rank < num_ranks; ++rank) {
+      segments_.push_back(runtime::make_memory_file(rooms_[rank]->segment_bytes()));
+      for (auto& rooms : rooms_) rooms->set_segment(rank, segments_.back().get());
+    }
+    for (uint32_t rank = 0; rank < num_ranks; ++rank) {
+      const uint32_t next = (rank + 1) % num_ranks, previous = (rank + num_ranks - 1) % num_ranks;
+      sends.emplace_back(place(rank, next, rank), shape);
+      receives.emplace_back(place(rank, rank, previous), shape);
+    }
+  }
+
+  std::vector<SendEnd> sends;  // of each rank to the next one
+  std::vector<ReceiveEnd> receives;
+
+ private:
+  runtime::QueuePlace place(uint32_t rank, uint32_t receiver, uint32_t sender) {
+    Rooms& rooms = *rooms_[rank];
+    const uint64_t queue = rooms.queue(receiver, sender, 0);
+    return {rooms.queue_memory(queue), rooms.first_room(queue), &rooms};
+  }
+
+  std::vector<Descriptor> segments_;
+  std::vector<std::unique_ptr<Rooms>> rooms_;
+};
+
+TEST(a_message_that_is_passed_on_keeps_its_room_and_leaves_another_one) {
+  constexpr uint32_t kBytes = kLeastWandering;
+  const QueueShape shape{2, kBytes};
+  Ring ring(3, shape);
+  SendEnd &first = ring.sends[0], &second = ring.sends[1];
+  ReceiveEnd &middle = ring.receives[1], &last = ring.receives[2];
+
+  std::byte* place = first.acquire(kBytes);
+  std::memset(place, 7, kBytes);
+  first.publish(1, kBytes);
+  const uint64_t room = middle.peek()->room;
+  std::byte* payload = middle.payload(middle.peek());
+  payload[3] = std::byte{9};  // the receiver may change it
+  CHECK(second.acquire(kBytes) != nullptr);
+  const uint64_t other = runtime::pass_on(middle, second, 2);
+  CHECK(other != room);
+  middle.release(other);
+
+  const SlotHeader* message = last.peek();
+  CHECK(message != nullptr && message->signature == 2 && message->num_bytes == kBytes && message->room == room);
+  CHECK(last.payload(message)[2] == std::byte{7} && last.payload(message)[3] == std::byte{9});
+  CHECK(place[3] == std::byte{9}, "it is the same memory");
+
+  // The first queue still takes two messages, the second of them in the room that the message left.
+  std::set<uint64_t> rooms;
+  for (uint64_t k = 0; k < shape.num_slots; ++k) {
+    CHECK(first.acquire(kBytes) != nullptr);
+    first.publish(3, kBytes);
+    rooms.insert(middle.peek(k)->room);
+  }
+  CHECK(first.acquire(kBytes) == nullptr);
+  CHECK(rooms.size() == shape.num_slots && rooms.contains(other) && !rooms.contains(room));
+}
+
+TEST(a_message_that_covers_half_the_span_takes_the_newest_room_and_others_go_through_all) {
+  constexpr uint32_t kSlots = 4, kBytes = 16 << 10;
+  const auto count_rooms = [](size_t span) {
+    Ring ring(2, {kSlots, kBytes});
+    ring.sends[0].set_span(span);
+    std::set<uint64_t> rooms;
+    for (uint32_t k = 0; k < 3 * kSlots; ++k) {
+      CHECK(ring.sends[0].acquire(kBytes) != nullptr);
+      ring.sends[0].publish(k, kBytes);
+      rooms.insert(ring.receives[1].peek()->room);
+      ring.receives[1].release();
+    }
+    return rooms.size();
+  };
+  CHECK(count_rooms(2 * kBytes) == 1);
+  CHECK(count_rooms(2 * kBytes + 1) == kSlots);
+  CHECK(count_rooms(0) == kSlots);
+}
+
+// Messages go once around a ring; each rank in between changes every word, and passes a message on or copies it.
+void run_around(uint32_t num_ranks, QueueShape shape, uint64_t num_messages) {
+  Ring ring(num_ranks, shape);
+  const auto length = [&](uint64_t number) {
+    return static_cast<uint32_t>(number * 4096 % (shape.slot_bytes + 4096)) / 8 * 8;
+  };
+  const auto span = [&](uint64_t number) { return number / 7 % 4 * shape.slot_bytes; };
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 1; rank < num_ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      ReceiveEnd& from = ring.receives[rank];
+      SendEnd& to = ring.sends[rank];
+      for (uint64_t number = 0; number < num_messages; ++number) {
+        const SlotHeader* message;
+        while ((message = from.peek()) == nullptr) sched_yield();
+        CHECK(message->num_bytes == length(number) && message->signature == number);
+        to.set_span(span(number + rank));
+        std::byte *in = from.payload(message), *out;
+        while ((out = to.acquire(length(number))) == nullptr) sched_yield();
+        const bool passes = length(number) >= kLeastWandering && (number + rank) % 3 != 0;
+        for (uint32_t k = 0; k < length(number); k += 8) {
+          uint64_t word;
+          std::memcpy(&word, in + k, 8);
+          ++word;
+          std::memcpy((passes ? in : out) + k, &word, 8);
+        }
+        if (passes) {
+          from.release(runtime::pass_on(from, to, number));
+        } else {
+          to.publish(number, length(number));
+          from.release();
+        }
+      }
+    });
+  threads.emplace_back([&] {
+    for (uint64_t number = 0; number < num_messages; ++number) {
+      ring.sends[0].set_span(span(number));
+      std::byte* place;
+      while ((place = ring.sends[0].acquire(length(number))) == nullptr) sched_yield();
+      for (uint32_t k = 0; k < length(number); k += 8) {
+        const uint64_t word = number * 1000 + k;
+        std::memcpy(place + k, &word, 8);
+      }
+      ring.sends[0].publish(number, length(number));
+    }
+  });
+  ReceiveEnd& end = ring.receives[0];
+  for (uint64_t number = 0; number < num_messages; ++number) {
+    const SlotHeader* message;
+    while ((message = end.peek()) == nullptr) sched_yield();
+    CHECK(message->num_bytes == length(number), "message ", number);
+    for (uint32_t k = 0; k < length(number); k += 8) {
+      uint64_t word;
+      std::memcpy(&word, end.payload(message) + k, 8);
+      CHECK(word == number * 1000 + k + num_ranks - 1, "message ", number, ", byte ", k);
+    }
+    end.release();
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(messages_go_around_two_ranks_in_each_others_rooms) { run_around(2, {3, 32 << 10}, 10'000); }
+TEST(messages_go_around_five_ranks_in_each_others_rooms) { run_around(5, {4, 16 << 10}, 5'000); }
+TEST(messages_go_around_through_one_slot_each) { run_around(4, {1, 16 << 10}, 3'000); }
 
 }  // namespace
 }  // namespace hemiola::test

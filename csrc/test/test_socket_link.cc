@@ -100,7 +100,7 @@ void take(SocketLink& link, uint64_t number, uint32_t num_bytes) {
   const SlotHeader* message = link.receive_end().peek();
   CHECK(message != nullptr && message->signature == number && message->num_bytes == num_bytes, "message ", number);
   for (uint32_t k = 0; k < num_bytes; ++k)
-    CHECK(ReceiveEnd::payload(message)[k] == static_cast<std::byte>(number), "byte ", k, " of message ", number);
+    CHECK(link.receive_end().payload(message)[k] == static_cast<std::byte>(number), "byte ", k, " of message ", number);
   link.receive_end().release();
 }
 
@@ -171,7 +171,7 @@ TEST(a_frame_that_comes_byte_by_byte_is_a_frame) {
   }
   const SlotHeader* message = exposed.link.receive_end().peek();
   CHECK(message != nullptr && message->signature == 5 && message->num_bytes == kShape.slot_bytes);
-  CHECK(ReceiveEnd::payload(message)[0] == static_cast<std::byte>('x'));
+  CHECK(exposed.link.receive_end().payload(message)[0] == static_cast<std::byte>('x'));
 }
 
 TEST(bytes_that_are_no_frame_end_the_link_and_reach_no_slot) {

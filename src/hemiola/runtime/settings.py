@@ -21,7 +21,7 @@ class Settings:
 
     slots: int = 4
     """HEMIOLA_SLOTS: messages that a connection holds before its sender waits."""
-    slot_bytes: int = 512 << 10
+    slot_bytes: int = 1 << 20
     """HEMIOLA_SLOT_BYTES: the largest message; larger steps run in tiles."""
     tile_bytes: int = 0
     """HEMIOLA_TILE_BYTES: how large messages become; 0 chooses."""

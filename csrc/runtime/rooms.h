@@ -1,0 +1,71 @@
+// Where the payloads of messages lie on a host: a room for each slot of each queue, in the segment of the queue's
+// receiver, mapped when it is first needed.
+//
+// Rooms have numbers that mean the same to all ranks, because they move: a message that is passed on from one queue to
+// another takes its room along (queue.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/mapping.h"
+
+namespace hemiola::runtime {
+
+inline constexpr size_t kLine = 64;
+inline constexpr size_t kPage = 4096;
+
+// Connections from one rank to another; a plan with more channels between a pair is refused.
+inline constexpr uint32_t kMaxConnections = 64;
+
+struct QueueShape {
+  uint32_t num_slots;
+  uint32_t slot_bytes;
+
+  // A header, and room for a payload that need not begin a line.
+  size_t stride() const { return 2 * kLine + slot_bytes; }
+  size_t slot_offset(uint64_t slot) const { return 2 * kLine + slot * stride(); }
+  size_t room_offset(uint64_t slot) const { return slot_offset(slot) + kLine; }
+  // Whole pages, so that each end can map a queue on its own.
+  size_t num_bytes() const { return (slot_offset(num_slots) + kPage - 1) / kPage * kPage; }
+};
+
+class Rooms {
+ public:
+  Rooms(uint32_t num_ranks, QueueShape shape);
+
+  // A page for the board of a rank, then the queues in which it receives.
+  size_t segment_bytes() const { return kPage + size_t{num_ranks_} * kMaxConnections * shape_.num_bytes(); }
+  // The descriptor stays the caller's, and open for as long as rooms are asked for.
+  void set_segment(uint32_t rank, int fd) { segments_[rank] = fd; }
+
+  // A queue by its number, and the number of its first room.
+  uint64_t queue(uint32_t receiver, uint32_t sender, uint32_t index) const {
+    return (uint64_t{receiver} * num_ranks_ + sender) * kMaxConnections + index;
+  }
+  uint64_t first_room(uint64_t queue) const { return queue * shape_.num_slots; }
+
+  // From any thread; the memory stays where it is until clear().
+  std::byte* queue_memory(uint64_t queue);
+  std::byte* at(uint64_t room) {
+    return queue_memory(room / shape_.num_slots) + shape_.room_offset(room % shape_.num_slots);
+  }
+
+  void clear();
+
+  // Around a fork: a child must not find them half changed by a thread that it does not have.
+  void lock() { mapping_.lock(); }
+  void unlock() { mapping_.unlock(); }
+
+ private:
+  uint32_t num_ranks_;
+  QueueShape shape_;
+  std::vector<int> segments_;
+  std::mutex mapping_;
+  std::unordered_map<uint64_t, Mapping> queues_;
+};
+
+}  // namespace hemiola::runtime
