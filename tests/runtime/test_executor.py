@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -56,6 +56,15 @@ def machines(draw: st.DrawFn) -> Settings:
         yield_seconds=draw(st.sampled_from([0.0, 0.001])),
         timeout=60,
     )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Settings, int]:
+    """A machine and the length of a chunk; half of them with messages that are large enough to be passed on."""
+    machine = draw(machines())
+    if draw(st.booleans()):
+        return machine, draw(st.one_of(st.integers(0, 3), st.integers(0, 200)))
+    return replace(machine, slot_bytes=32 << 10, tile_bytes=0), draw(st.integers(900, 5000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,43 +159,42 @@ compiled = st.builds(
         [frozenset[str](), frozenset({"fuse"}), frozenset({"drop_redundant_dependencies"})]
     ),
 )
-lengths = st.one_of(st.integers(0, 3), st.integers(0, 200))
 
 
 @quietly
-@given(chunk_programs(), compiled, machines(), lengths)
+@given(chunk_programs(), compiled, cases())
 def test_compiled_programs_do_what_the_reference_does(
-    program: Program, options: CompileOptions, machine: Settings, share: int
+    program: Program, options: CompileOptions, case: tuple[Settings, int]
 ) -> None:
-    check_program(program, options, machine, share)
+    check_program(program, options, *case)
 
 
 @pytest.mark.slow
 @slowly
-@given(chunk_programs(), compiled, machines(), lengths)
+@given(chunk_programs(), compiled, cases())
 def test_many_compiled_programs_do_what_the_reference_does(
-    program: Program, options: CompileOptions, machine: Settings, share: int
+    program: Program, options: CompileOptions, case: tuple[Settings, int]
 ) -> None:
-    check_program(program, options, machine, share)
+    check_program(program, options, *case)
 
 
 RANDOM_PLANS = random_plans(30)
 
 
 @quietly
-@given(st.sampled_from(sorted(RANDOM_PLANS)), machines(), lengths)
-def test_random_plans_do_what_the_reference_does(name: str, machine: Settings, share: int) -> None:
+@given(st.sampled_from(sorted(RANDOM_PLANS)), cases())
+def test_random_plans_do_what_the_reference_does(name: str, case: tuple[Settings, int]) -> None:
     """Plans of random steps by hand: every opcode, counts of two, waits between threadblocks."""
-    plan = RANDOM_PLANS[name]
+    plan, (machine, share) = RANDOM_PLANS[name], case
     assume(fits(plan, machine))
     check_plan(plan, machine, share)
 
 
 @pytest.mark.slow
 @slowly
-@given(st.integers(0, 2**32), machines(), lengths)
-def test_many_random_plans_do_what_the_reference_does(seed: int, machine: Settings, share: int) -> None:
-    random = Random(seed)
+@given(st.integers(0, 2**32), cases())
+def test_many_random_plans_do_what_the_reference_does(seed: int, case: tuple[Settings, int]) -> None:
+    random, (machine, share) = Random(seed), case
     plan = hand_made.random_plan(random, random.choice([2, 3, 4]), random.randrange(3, 9))
     plan = hand_made.promise_what_it_does(plan)
     assume(plan.collective.kind == "custom" and fits(plan, machine))
