@@ -140,13 +140,13 @@ class RingByHand {
   template <typename Put>
   void pass_on(size_t size, std::byte* own, Put put) {
     std::byte *in = message(), *out = slot(size, own);
-    if (const bool stream = send_.streams(size); stream || size < kLeastWandering) {
-      put(out, own, in, stream);
-      send_.publish(0, static_cast<uint32_t>(size));
-      receive_.release();
-    } else {
+    if (send_.can_take_over(*receive_.peek())) {
       put(in, own, in, false);
       receive_.release(runtime::pass_on(receive_, send_, 0));
+    } else {
+      put(out, own, in, send_.streams(size));
+      send_.publish(0, static_cast<uint32_t>(size));
+      receive_.release();
     }
     previous_.ring();
     ring_next();

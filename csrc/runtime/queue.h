@@ -12,7 +12,8 @@
 //
 // A message that goes on to a third rank, changed or not, need not be written a second time: pass_on() hands over the
 // room in which it lies, and its slot gets the room of the slot into which it would have gone. Every slot has one room
-// at any time, so queues hold as many messages as ever.
+// at any time, so queues hold as many messages as ever. But rooms stay among cores that share a cache: one that other
+// cores have changed is slow to write for those which share none with them.
 #pragma once
 
 #include <algorithm>
@@ -38,6 +39,7 @@ struct alignas(kLine) SlotHeader {
   uint32_t num_bytes;
   uint32_t offset;  // of the payload, from where its room begins
   uint64_t room;    // where the payload lies; once released, where the next one will
+  bool is_from_afar;  // sent by a core that shares no cache with the receiver's
 };
 static_assert(sizeof(SlotHeader) == kLine && std::atomic<uint64_t>::is_always_lock_free);
 
@@ -93,6 +95,7 @@ class SendEnd {
     header.num_bytes = num_bytes;
     header.offset = static_cast<uint32_t>(offset_);
     header.room = used.room.number;
+    header.is_from_afar = distance_.is_far();
     header.number.store(++sent_, std::memory_order_seq_cst);
   }
 
@@ -104,6 +107,11 @@ class SendEnd {
 
   // Takes in how long a line took to come back from the reader; messages are written accordingly.
   void note_distance(int64_t nanoseconds) { distance_.note(nanoseconds); }
+
+  // Whether a message may go on in the room in which it lies.
+  bool can_take_over(const SlotHeader& message) const {
+    return message.num_bytes >= kLeastWandering && !message.is_from_afar && !distance_.is_far();
+  }
 
   // Whether the payload of a message is best written past the caches.
   bool streams(size_t num_bytes) const { return distance_.streams(num_bytes); }

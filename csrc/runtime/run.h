@@ -233,8 +233,9 @@ class Run {
     const bool skipped = uses_messages && num_bytes == 0 && block.tile > 0;
     if (!skipped) {
       std::byte *in = nullptr, *out = nullptr;
+      const SlotHeader* message = nullptr;
       if (acts.receives) {
-        const SlotHeader* message = block.receive->peek();
+        message = block.receive->peek();
         if (message == nullptr) return Outcome::blocked;
         if (message->signature != signature_ || message->num_bytes != num_bytes) [[unlikely]]
           return refuse(block, *message, num_bytes);
@@ -245,24 +246,10 @@ class Run {
         if (out == nullptr) return Outcome::blocked;
       }
       const int64_t begin = trace_ != nullptr ? now() : 0;
-      const bool stream_slot = acts.sends && block.send->streams(num_bytes);
-      if (acts.receives && acts.sends && passes_on(block, num_bytes, stream_slot)) {
-        act(step, block.tile, in, in, false);
-        const uint64_t room = pass_on(*block.receive, *block.send, signature_);
-        block.send_bell.ring();
-        block.receive->release(room);
-        block.receive_bell.ring();
-      } else {
-        act(step, block.tile, in, out, stream_slot);
-        if (acts.sends) {
-          block.send->publish(signature_, static_cast<uint32_t>(num_bytes));
-          block.send_bell.ring();
-        }
-        if (acts.receives) {
-          block.receive->release();
-          block.receive_bell.ring();
-        }
-      }
+      if (in != nullptr && out != nullptr && block.can_pass_on && block.send->can_take_over(*message))
+        pass_on_in_place(block, step, in);
+      else
+        carry_out(block, step, in, out, static_cast<uint32_t>(num_bytes));
       if (trace_ != nullptr) note(block, begin, num_bytes);
       if (acts.sends && block.shares_memory && num_bytes >= kLeastHandedOver && block.send->holds_up_reader())
         sched_yield();
@@ -276,10 +263,25 @@ class Run {
     return Outcome::moved;
   }
 
-  // Whether a message goes on in the room in which it came: not to a reader that shares no cache with this core, for
-  // which it goes past the caches into another room.
-  static bool passes_on(const Progress& block, uint64_t num_bytes, bool stream_slot) {
-    return block.can_pass_on && num_bytes >= kLeastWandering && !stream_slot;
+  void carry_out(Progress& block, const PartStep& step, const std::byte* in, std::byte* out, uint32_t num_bytes) {
+    act(step, block.tile, in, out, out != nullptr && block.send->streams(num_bytes));
+    if (out != nullptr) {
+      block.send->publish(signature_, num_bytes);
+      block.send_bell.ring();
+    }
+    if (in != nullptr) {
+      block.receive->release();
+      block.receive_bell.ring();
+    }
+  }
+
+  // The same where the message lies.
+  void pass_on_in_place(Progress& block, const PartStep& step, std::byte* message) {
+    act(step, block.tile, message, message, false);
+    const uint64_t room = pass_on(*block.receive, *block.send, signature_);
+    block.send_bell.ring();
+    block.receive->release(room);
+    block.receive_bell.ring();
   }
 
   // Whether another threadblock of this rank has to do something first.

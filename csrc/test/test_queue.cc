@@ -204,6 +204,23 @@ TEST(a_message_that_is_passed_on_keeps_its_room_and_leaves_another_one) {
   CHECK(rooms.size() == shape.num_slots && rooms.contains(other) && !rooms.contains(room));
 }
 
+TEST(rooms_stay_among_cores_that_share_a_cache_and_small_messages_in_theirs) {
+  constexpr int64_t kNear = 30, kFar = 110;
+  const auto is_taken_over = [](int64_t from, int64_t to, uint32_t num_bytes) {
+    Ring ring(3, {2, kLeastWandering});
+    for (int k = 0; k < 100; ++k) {
+      ring.sends[0].note_distance(from);
+      ring.sends[1].note_distance(to);
+    }
+    CHECK(ring.sends[0].acquire(num_bytes) != nullptr);
+    ring.sends[0].publish(1, num_bytes);
+    return ring.sends[1].can_take_over(*ring.receives[1].peek());
+  };
+  CHECK(is_taken_over(kNear, kNear, kLeastWandering));
+  CHECK(!is_taken_over(kFar, kNear, kLeastWandering) && !is_taken_over(kNear, kFar, kLeastWandering));
+  CHECK(!is_taken_over(kNear, kNear, kLeastWandering - 1));
+}
+
 TEST(a_message_that_covers_half_the_span_takes_the_newest_room_and_others_go_through_all) {
   constexpr uint32_t kSlots = 4, kBytes = 16 << 10;
   const auto count_rooms = [](size_t span) {

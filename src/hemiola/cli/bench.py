@@ -78,7 +78,7 @@ def _rivals(text: str) -> tuple[str, ...]:
     help="Who takes part beside Hemiola; by default who is installed.",
 )  # fmt: skip
 @click.option(
-    "--repeat", type=click.IntRange(1, 10_000), default=7, show_default=True, metavar="R", help="Rounds."
+    "--repeat", type=click.IntRange(1, 10_000), default=15, show_default=True, metavar="R", help="Rounds."
 )
 @click.option("--dtype", type=click.Choice(list(NUMBERS)), default="float32", show_default=True)
 @click.option(
