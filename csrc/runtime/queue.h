@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "runtime/clock.h"
+#include "runtime/queue_shape.h"
 #include "runtime/reader_distance.h"
 #include "runtime/rooms.h"
 
