@@ -83,8 +83,9 @@ Tables read_tables(const std::string& path) {
 }
 
 // The ring as one would write it for this transport: reduce around the ring, then copy around it, a tile after
-// another, every message straight from one slot into the next, or passed on where it lies. Results go through the
-// caches: in place, they hold what was sent from there.
+// another, every message straight from one slot into the next, or passed on where it lies; what came around last makes
+// room for what is sent next in the same sweep. Results go through the caches: in place, they hold what was sent from
+// there.
 class RingByHand {
  public:
   RingByHand(Endpoint& endpoint, size_t num_bytes, uint32_t message_bytes, uint32_t spins)
@@ -97,14 +98,17 @@ class RingByHand {
         spins_(spins) {}
 
   void run(std::byte* data) {
+    bool is_sent = false;
     for (size_t at = 0; at < chunk_; at += tile_) {
       const size_t size = std::min<size_t>(tile_, chunk_ - at);
       const auto chunk = [&](uint32_t back) {
         return data + (rank_ + num_ranks_ - back % num_ranks_) % num_ranks_ * chunk_ + at;
       };
-      copy(slot(size, chunk(0)), chunk(0), size, send_.streams(size));
-      send_.publish(0, static_cast<uint32_t>(size));
-      ring_next();
+      if (!is_sent) {
+        copy(slot(size, chunk(0)), chunk(0), size, send_.streams(size));
+        send_.publish(0, static_cast<uint32_t>(size));
+        ring_next();
+      }
       for (uint32_t k = 1; k + 1 < num_ranks_; ++k)
         pass_on(size, chunk(k), [this, size](auto* out, auto* own, auto* in, bool stream) {
           sum_.reduce(out, in, own, size / sizeof(float), stream);
@@ -119,10 +123,8 @@ class RingByHand {
           else
             copy_both(own, out, in, size, stream_of(false, stream));
         });
-      const std::byte* in = message();
-      copy(chunk(num_ranks_ - 2), in, size, false);
-      receive_.release();
-      previous_.ring();
+      is_sent = at + tile_ + size <= chunk_ && exchange(chunk(num_ranks_ - 2), chunk(0) + tile_, size);
+      if (!is_sent) receive(chunk(num_ranks_ - 2), size);
     }
   }
 
@@ -150,6 +152,22 @@ class RingByHand {
     }
     previous_.ring();
     ring_next();
+  }
+  bool exchange(std::byte* own, const std::byte* next, size_t size) {
+    std::byte* in = message();
+    if (!send_.can_take_over(*receive_.peek()) || send_.acquire(size) == nullptr) return false;
+    runtime::exchange(own, in, next, size, false);
+    receive_.release(runtime::pass_on(receive_, send_, 0));
+    previous_.ring();
+    ring_next();
+    return true;
+  }
+  void receive(std::byte* own, size_t size) {
+    std::byte* in = message();
+    copy(own, in, size, false);
+    const SlotHeader& header = *receive_.peek();
+    receive_.release(send_.can_take_over(header) ? send_.keep_room(header, in) : header.room);
+    previous_.ring();
   }
   void ring_next() {
     next_.ring();

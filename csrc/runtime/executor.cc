@@ -73,10 +73,11 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   Run run(endpoint_, policy, interrupted, part, call, signature, geometry, workers, message_span(part), *notes_, trace);
 
   if (Geometry::has_lengths(call)) check_lengths(part, call);
+  StepBytes& bytes = run.bytes();
   const uint64_t size = geometry.element_bytes();
-  run.bases[0][0] = input;
-  run.bases[0][1] = output;
-  run.bases[0][2] = room(scratch_, part.num_chunks[2] * geometry.chunk() * size);
+  bytes.bases[0][0] = input;
+  bytes.bases[0][1] = output;
+  bytes.bases[0][2] = room(scratch_, part.num_chunks[2] * geometry.chunk() * size);
   const int32_t alias = part.shape.alias_source;
   if (geometry.rest() > 0) {
     const uint64_t chunk_bytes = geometry.rest() * size;
@@ -84,15 +85,15 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
     std::byte* padded = room(rest_, total * chunk_bytes);
     if (total > 0) std::memset(padded, 0, total * chunk_bytes);
     for (size_t buffer = 0; buffer < 3; ++buffer) {
-      run.bases[1][buffer] = padded;
-      if (buffer < 2) geometry.copy_rest(run.bases[0][buffer], padded, part.num_chunks[buffer], false);
+      bytes.bases[1][buffer] = padded;
+      if (buffer < 2) geometry.copy_rest(bytes.bases[0][buffer], padded, part.num_chunks[buffer], false);
       padded += part.num_chunks[buffer] * chunk_bytes;
     }
-    if (alias >= 0) run.bases[1][alias] = run.bases[1][1 - alias] + part.shape.alias_offset * chunk_bytes;
+    if (alias >= 0) bytes.bases[1][alias] = bytes.bases[1][1 - alias] + part.shape.alias_offset * chunk_bytes;
   }
 
   std::optional<CorePin> pin;
-  if (workers_ == 1 && run.num_bytes() >= kLeastPinnedBytes) pin.emplace(pin_core);
+  if (workers_ == 1 && bytes.num_bytes() >= kLeastPinnedBytes) pin.emplace(pin_core);
   if (workers > 1) {
     if (!pool_) pool_ = std::make_unique<WorkerPool>(workers_ - 1);
     pool_->run([&](uint32_t worker) {
@@ -107,7 +108,7 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
 
   if (geometry.rest() > 0) {
     const size_t stored = alias == 1 ? 0 : 1;  // where the output lies
-    geometry.copy_rest(run.bases[0][stored], run.bases[1][stored], part.num_chunks[stored], true);
+    geometry.copy_rest(bytes.bases[0][stored], bytes.bases[1][stored], part.num_chunks[stored], true);
   }
   if (call.divide_elements > 0)
     kernels(call.type, call.op).divide(output, call.divide_elements, static_cast<int64_t>(endpoint_.num_ranks()));

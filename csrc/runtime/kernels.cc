@@ -48,4 +48,8 @@ void copy_both(void* out, void* also, const void* in, size_t num_bytes, Stream s
   fastest().copy_both(out, also, in, num_bytes, stream);
 }
 
+void exchange(void* out, void* room, const void* source, size_t num_bytes, bool stream) {
+  fastest().exchange(out, room, source, num_bytes, stream);
+}
+
 }  // namespace hemiola::runtime

@@ -82,6 +82,28 @@ struct Two {
   }
 };
 
+// What is at `room` goes to the output, and what is at `source` takes its place.
+struct Exchanged {
+  unsigned char *out, *room;
+  const unsigned char* source;
+
+  unsigned char* anchor() const { return out; }
+  void put(size_t offset, Vector v) const {
+    const Vector next = load(source + offset);
+    store(out + offset, v);
+    store(room + offset, next);
+  }
+  void put_stream(size_t offset, Vector v) const {
+    const Vector next = load(source + offset);
+    store_stream(out + offset, v);
+    store(room + offset, next);
+  }
+  void put_part(Vector v, size_t num_bytes) const {
+    store_part(out, v, num_bytes);
+    store_part(room, load_part(source, num_bytes), num_bytes);
+  }
+};
+
 // Calls put(offset) for the vectors of a large sweep, and returns where it stopped: less than four pages from the end.
 template <typename Put>
 size_t put_in_tracks(size_t at, size_t end, Put put) {
@@ -203,6 +225,10 @@ void copy_both(void* out, void* also, const void* in, size_t num_bytes, Stream s
   sweep_both(Same{bytes(in)}, bytes(out), bytes(also), num_bytes, 1, stream);
 }
 
+void exchange(void* out, void* room, const void* source, size_t num_bytes, bool stream) {
+  sweep(Same{bytes(room)}, Exchanged{bytes(out), bytes(room), bytes(source)}, num_bytes, 1, stream);
+}
+
 using Divide = void (*)(void*, size_t, int64_t);
 
 template <typename Type, size_t kSize>
@@ -215,7 +241,7 @@ constexpr void fill(KernelTable& table, ElementType type, Divide divide) {
 }
 
 consteval KernelTable make_table(const char* name) {
-  KernelTable made{.name = name, .kernels = {}, .copy = copy, .copy_both = copy_both};
+  KernelTable made{.name = name, .kernels = {}, .copy = copy, .copy_both = copy_both, .exchange = exchange};
   fill<Widened<Half>, 2>(made, ElementType::f16, divide<Widened<Half>, 2>);
   fill<Widened<Brain>, 2>(made, ElementType::bf16, divide<Widened<Brain>, 2>);
   fill<Native<float>, 4>(made, ElementType::f32, divide<Native<float>, 4>);

@@ -14,6 +14,10 @@
 // room in which it lies, and its slot gets the room of the slot into which it would have gone. Every slot has one room
 // at any time, so queues hold as many messages as ever. But rooms stay among cores that share a cache: one that other
 // cores have changed is slow to write for those which share none with them.
+//
+// Likewise a rank that has read a message and will send one itself keeps the room for that, and gives one of its own
+// back (keep_room()): its core has the lines at hand, and to take over lines that another core owns is several times
+// faster than it is for their owner to call back the copies that others have read.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +83,7 @@ class SendEnd {
   // Where the next message goes, or nothing while every slot is taken: on the same byte of a line as `like`. One of
   // unknown length begins with its room.
   std::byte* acquire(size_t num_bytes = 0, const std::byte* like = nullptr) {
-    newest_ = span_ > 0 && 2 * num_bytes >= span_;
+    newest_ = !has_kept_ && span_ > 0 && 2 * num_bytes >= span_;
     if (newest_ || is_full()) take_back();
     if (is_full()) return nullptr;
     if (sent_ >= next_look_) feel_distance();
@@ -92,6 +96,7 @@ class SendEnd {
     Used& used = used_[sent_ % shape_.num_slots];
     used = {next_room(), num_bytes >= kLeastWandering};
     newest_ ? --end_free_ : ++first_free_;
+    has_kept_ = false;
     header.signature = signature;
     header.num_bytes = num_bytes;
     header.offset = static_cast<uint32_t>(offset_);
@@ -106,10 +111,21 @@ class SendEnd {
     return std::exchange(next_room(), Room{number, data}).number;
   }
 
+  // Takes the room of a message that was read elsewhere for the next one of this queue, which will lie where that did,
+  // and returns the room that is to be released instead: the same one if this queue has none to spare.
+  uint64_t keep_room(const SlotHeader& message, std::byte* payload) {
+    take_back();
+    if (is_full()) return message.room;
+    has_kept_ = true;
+    kept_offset_ = message.offset / kLine * kLine;
+    kept_bytes_ = message.num_bytes;
+    return std::exchange(free_[first_free_ % shape_.num_slots], Room{message.room, payload - message.offset}).number;
+  }
+
   // Takes in how long a line took to come back from the reader; messages are written accordingly.
   void note_distance(int64_t nanoseconds) { distance_.note(nanoseconds); }
 
-  // Whether a message may go on in the room in which it lies.
+  // Whether the next message may lie in the room of another one: the same message going on, or a new one in its place.
   bool can_take_over(const SlotHeader& message) const {
     return message.num_bytes >= kLeastWandering && !message.is_from_afar && !distance_.is_far();
   }
@@ -167,6 +183,7 @@ class SendEnd {
   }
 
   size_t place_in_room(size_t num_bytes) const {
+    if (has_kept_ && num_bytes <= kept_bytes_) return kept_offset_;
     if (num_bytes < kLeastWandering || 2 * num_bytes > span_in_room_) return 0;
     const size_t size = (num_bytes + kLine - 1) / kLine * kLine;
     return sent_ / shape_.num_slots % (span_in_room_ / size) * size;
@@ -184,6 +201,9 @@ class SendEnd {
   std::vector<Room> free_;
   uint64_t first_free_ = 0, end_free_ = 0;
   bool newest_ = false;
+  // The first of the free rooms is one that was kept, and where the message lay in it.
+  bool has_kept_ = false;
+  size_t kept_offset_ = 0, kept_bytes_ = 0;
   ReaderDistance distance_;
 };
 
@@ -217,8 +237,8 @@ class ReceiveEnd {
   uint64_t taken_ = 0;
 };
 
-// Publishes the next message of one queue in the slot that was acquired in another, where it lies; the receiver then
-// releases its slot with the room that is returned. Both queues are among those of a host.
+// Publishes what lies in the room of the next message of one queue, in the slot that was acquired in another; the receiver
+// then releases its slot with the room that is returned. Both queues are among those of a host.
 inline uint64_t pass_on(const ReceiveEnd& from, SendEnd& to, uint64_t signature) {
   const SlotHeader& message = *from.peek();
   const uint64_t room = to.exchange_room(message.room, from.payload(&message) - message.offset, message.offset);

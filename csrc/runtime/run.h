@@ -7,11 +7,9 @@
 #include <atomic>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <sstream>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,8 +19,9 @@
 #include "runtime/clock.h"
 #include "runtime/endpoint.h"
 #include "runtime/geometry.h"
-#include "runtime/kernels.h"
 #include "runtime/part.h"
+#include "runtime/progress.h"
+#include "runtime/step_bytes.h"
 
 namespace hemiola::runtime {
 
@@ -37,45 +36,6 @@ inline void pause_briefly() {
 #endif
 }
 
-// A threadblock of this rank while it runs: the next step and tile, and where its messages go.
-struct alignas(kLine) Progress {
-  std::atomic<uint64_t> finished{0};  // steps over all tiles; other threadblocks wait for it
-  uint64_t tile = 0;
-  uint32_t step = 0;
-  const PartStep* steps = nullptr;
-  uint32_t num_steps = 0;
-  SendEnd* send = nullptr;
-  ReceiveEnd* receive = nullptr;
-  Bell send_bell, receive_bell;
-  uint32_t send_peer = 0, receive_peer = 0;
-  bool shares_memory = false;  // with the rank to which it sends
-  bool can_pass_on = false;    // it also receives from a rank of this host
-
-  bool is_done(uint64_t num_tiles) const { return num_steps == 0 || tile == num_tiles; }
-};
-
-// What a run notes of its threadblocks and workers, in memory that the next run uses again: small calls are over
-// sooner than memory is found for them.
-struct RunNotes {
-  std::vector<Progress> progress;
-  std::vector<std::atomic<uint64_t>> passes;  // over its threadblocks, by worker
-
-  void clear(size_t num_blocks, size_t num_workers) {
-    clear(progress, num_blocks);
-    clear(passes, num_workers);
-  }
-
- private:
-  template <typename Note>
-  static void clear(std::vector<Note>& notes, size_t size) {
-    static_assert(std::is_trivially_destructible_v<Note>);
-    if (notes.size() != size)
-      notes = std::vector<Note>(size);
-    else
-      for (Note& note : notes) std::construct_at(&note);
-  }
-};
-
 enum class Outcome { moved, blocked, failed };
 
 class Run {
@@ -84,18 +44,10 @@ class Run {
       const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers, size_t message_span,
       RunNotes& notes, std::vector<TraceEvent>* trace)
       : endpoint_(endpoint), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
-        signature_(signature), geometry_(geometry), workers_(workers), trace_(trace),
-        kernels_(kernels(call.type, call.op)), num_tiles_(geometry.num_tiles()), progress_(notes.progress),
-        passes_(notes.passes) {
+        signature_(signature), workers_(workers), trace_(trace), num_tiles_(geometry.num_tiles()),
+        progress_(notes.progress), passes_(notes.passes), bytes_(part, call, geometry) {
     notes.clear(part.blocks.size(), workers);
-    const uint64_t input = part.num_chunks[0], output = part.num_chunks[1];
-    const auto bytes_of = [&](uint64_t chunks) {
-      return chunks / part.shape.block_chunks * call.elements * geometry.element_bytes();
-    };
-    num_bytes_ = bytes_of(part.shape.alias_source >= 0 ? std::max(input, output) : input + output);
-    for (const auto* lengths : {&call.input_lengths, &call.output_lengths})
-      for (const uint64_t length : *lengths) num_bytes_ += length * geometry.element_bytes();
-    stream_ = num_bytes_ * endpoint.num_local_ranks() > shared_cache_bytes();
+    bytes_.streams_results = bytes_.num_bytes() * endpoint.num_local_ranks() > shared_cache_bytes();
     for (size_t k = 0; k < part.blocks.size(); ++k) {
       const PartBlock& block = part.blocks[k];
       Progress& progress = progress_[k];
@@ -120,8 +72,7 @@ class Run {
     }
   }
 
-  // Where each buffer begins, for the tiles of the data itself and for those of the rest.
-  std::byte* bases[2][3] = {};
+  StepBytes& bytes() { return bytes_; }
 
   // Steps the threadblocks of one worker until all have finished or the run has failed. The first worker also
   // moves the links and looks for what goes wrong, for all of them, and so stays to the end.
@@ -146,8 +97,6 @@ class Run {
   }
 
   bool failed() const { return failed_.load(); }
-  // Of the caller's memory that is read or written.
-  uint64_t num_bytes() const { return num_bytes_; }
 
  private:
   // How a worker waits: it looks with pauses, then with yields, then sleeps, and looks around now and then.
@@ -228,58 +177,96 @@ class Run {
     const OpcodeTraits& acts = traits(step.opcode);
     if (waits_for_own(step, block.tile)) return Outcome::blocked;
     const bool uses_messages = acts.receives || acts.sends;
-    const uint64_t num_bytes = uses_messages ? message_bytes(step, block.tile) : 0;
+    const uint64_t num_bytes = uses_messages ? bytes_.message_bytes(step, block.tile) : 0;
     // With lengths, a chunk that ended in an earlier tile has no message; the other end sees the same.
-    const bool skipped = uses_messages && num_bytes == 0 && block.tile > 0;
-    if (!skipped) {
-      std::byte *in = nullptr, *out = nullptr;
-      const SlotHeader* message = nullptr;
-      if (acts.receives) {
-        message = block.receive->peek();
-        if (message == nullptr) return Outcome::blocked;
-        if (message->signature != signature_ || message->num_bytes != num_bytes) [[unlikely]]
-          return refuse(block, *message, num_bytes);
-        in = block.receive->payload(message);
-      }
-      if (acts.sends) {
-        out = block.send->acquire(num_bytes, own_data(step, block.tile));
-        if (out == nullptr) return Outcome::blocked;
-      }
-      const int64_t begin = trace_ != nullptr ? now() : 0;
-      if (in != nullptr && out != nullptr && block.can_pass_on && block.send->can_take_over(*message))
-        pass_on_in_place(block, step, in);
-      else
-        carry_out(block, step, in, out, static_cast<uint32_t>(num_bytes));
-      if (trace_ != nullptr) note(block, begin, num_bytes);
-      if (acts.sends && block.shares_memory && num_bytes >= kLeastHandedOver && block.send->holds_up_reader())
-        sched_yield();
+    if (uses_messages && num_bytes == 0 && block.tile > 0) {
+      finish_step(block);
+      return Outcome::moved;
     }
+    std::byte *in = nullptr, *out = nullptr;
+    if (acts.receives) {
+      const SlotHeader* message = block.receive->peek();
+      if (message == nullptr) return Outcome::blocked;
+      if (message->signature != signature_ || message->num_bytes != num_bytes) [[unlikely]]
+        return refuse(block, *message, num_bytes);
+      in = block.receive->payload(message);
+    }
+    if (acts.sends) {
+      out = block.send->acquire(num_bytes, bytes_.own_data(step, block.tile));
+      if (out == nullptr) return Outcome::blocked;
+    }
+    const int64_t begin = trace_ != nullptr ? now() : 0;
+    const uint32_t num_steps = carry_out(block, step, in, out, num_bytes);
+    const int64_t end = trace_ != nullptr ? now() : 0;
+    const bool has_sent = acts.sends || num_steps > 1;
+    for (uint32_t k = 0; k < num_steps; ++k) {
+      if (trace_ != nullptr) note(block, begin, end, num_bytes);
+      finish_step(block);
+    }
+    if (has_sent && block.shares_memory && num_bytes >= kLeastHandedOver && block.send->holds_up_reader()) sched_yield();
+    return Outcome::moved;
+  }
+
+  void finish_step(Progress& block) {
     if (++block.step == block.num_steps) {
       block.step = 0;
       ++block.tile;
     }
     block.finished.store(block.finished.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
     if (workers_ > 1) endpoint_.bell(endpoint_.rank()).ring();
-    return Outcome::moved;
   }
 
-  void carry_out(Progress& block, const PartStep& step, const std::byte* in, std::byte* out, uint32_t num_bytes) {
-    act(step, block.tile, in, out, out != nullptr && block.send->streams(num_bytes));
+  // Takes a step that nothing stands in the way of, where that saves work together with the next one; how many it were.
+  uint32_t carry_out(Progress& block, const PartStep& step, std::byte* in, std::byte* out, uint64_t num_bytes) {
+    if (in != nullptr && block.can_pass_on && block.send->can_take_over(*block.receive->peek())) {
+      if (out != nullptr) {
+        pass_on_in_place(block, step, in);
+        return 1;
+      }
+      if (step.opcode == Opcode::r && exchange_with_next(block, step, in, num_bytes)) return 2;
+      bytes_.act(step, block.tile, in, nullptr, false);
+      release(block, block.send->keep_room(*block.receive->peek(), in));
+      return 1;
+    }
+    bytes_.act(step, block.tile, in, out, out != nullptr && block.send->streams(num_bytes));
     if (out != nullptr) {
-      block.send->publish(signature_, num_bytes);
+      block.send->publish(signature_, static_cast<uint32_t>(num_bytes));
       block.send_bell.ring();
     }
     if (in != nullptr) {
       block.receive->release();
       block.receive_bell.ring();
     }
+    return 1;
   }
 
-  // The same where the message lies.
+  // A step that receives and sends, where the message lies.
   void pass_on_in_place(Progress& block, const PartStep& step, std::byte* message) {
-    act(step, block.tile, message, message, false);
+    bytes_.act(step, block.tile, message, message, false);
+    hand_over(block);
+  }
+
+  // A step that copies a message into memory and the next one, which sends: the room is read and filled in one sweep.
+  // Does nothing where something stands in the way of that one.
+  bool exchange_with_next(Progress& block, const PartStep& step, std::byte* message, uint64_t num_bytes) {
+    const bool wraps = block.step + 1 == block.num_steps;
+    const uint64_t tile = block.tile + wraps;
+    const PartStep& next = block.steps[wraps ? 0 : block.step + 1];
+    if (tile == num_tiles_ || next.opcode != Opcode::s || waits_for_own(next, tile)) return false;
+    if (!bytes_.can_exchange(step, block.tile, next, tile) || block.send->acquire(num_bytes) == nullptr) return false;
+    bytes_.exchange(step, block.tile, next, tile, message);
+    hand_over(block);
+    return true;
+  }
+
+  // Publishes what lies in the room of the message that came in.
+  void hand_over(Progress& block) {
     const uint64_t room = pass_on(*block.receive, *block.send, signature_);
     block.send_bell.ring();
+    release(block, room);
+  }
+
+  void release(Progress& block, uint64_t room) {
     block.receive->release(room);
     block.receive_bell.ring();
   }
@@ -294,85 +281,9 @@ class Run {
     return false;
   }
 
-  uint64_t message_bytes(const PartStep& step, uint64_t tile) const {
-    const bool by_source = traits(step.opcode).reads_source;
-    const uint32_t buffer = by_source ? step.src_buffer : step.dst_buffer;
-    const uint64_t index = by_source ? step.src_index : step.dst_index;
-    if (!Geometry::has_lengths(call_))
-      return geometry_.length(buffer, index, tile) * step.count * geometry_.element_bytes();
-    uint64_t elements = 0;
-    for (uint32_t k = 0; k < step.count; ++k) elements += geometry_.length(buffer, index + k, tile);
-    return elements * geometry_.element_bytes();
-  }
-
-  std::byte* address(uint32_t buffer, uint64_t index, uint64_t tile) const {
-    return bases[geometry_.is_rest(tile)][buffer] + geometry_.offset(buffer, index, tile) * geometry_.element_bytes();
-  }
-
-  // Where the data of this rank begins that a step reads, or otherwise writes.
-  const std::byte* own_data(const PartStep& step, uint64_t tile) const {
-    return traits(step.opcode).reads_source ? address(step.src_buffer, step.src_index, tile)
-                                            : address(step.dst_buffer, step.dst_index, tile);
-  }
-
-  void act(const PartStep& step, uint64_t tile, const std::byte* in, std::byte* out, bool stream_slot) {
-    if (step.opcode == Opcode::nop) return;
-    const bool by_source = traits(step.opcode).reads_source;
-    const bool whole = geometry_.is_contiguous(tile);
-    const uint32_t pieces = whole ? 1 : step.count;
-    for (uint32_t k = 0; k < pieces; ++k) {
-      uint64_t length = by_source ? geometry_.length(step.src_buffer, step.src_index + k, tile)
-                                  : geometry_.length(step.dst_buffer, step.dst_index + k, tile);
-      if (whole) length *= step.count;
-      const uint64_t num_bytes = length * geometry_.element_bytes();
-      if (num_bytes == 0) continue;
-      act_on(step, by_source ? address(step.src_buffer, step.src_index + k, tile) : nullptr,
-             traits(step.opcode).writes_destination ? address(step.dst_buffer, step.dst_index + k, tile) : nullptr, in,
-             out, length, num_bytes, stream_slot);
-      if (in != nullptr) in += num_bytes;
-      if (out != nullptr) out += num_bytes;
-    }
-  }
-
-  void act_on(const PartStep& step, const std::byte* source, std::byte* destination, const std::byte* in,
-              std::byte* out, uint64_t length, uint64_t num_bytes, bool stream_slot) {
-    const bool stream = stream_ && step.stream;
-    switch (step.opcode) {
-      case Opcode::nop:
-        break;
-      case Opcode::s:
-        copy(out, source, num_bytes, stream_slot);
-        break;
-      case Opcode::r:
-        copy(destination, in, num_bytes, stream);
-        break;
-      case Opcode::rcs:
-        if (out == in)
-          copy(destination, in, num_bytes, stream);
-        else
-          copy_both(destination, out, in, num_bytes, stream_of(stream, stream_slot));
-        break;
-      case Opcode::rrs:
-        kernels_.reduce(out, in, source, length, stream_slot);
-        break;
-      case Opcode::rrc:
-        kernels_.reduce(destination, in, source, length, stream);
-        break;
-      case Opcode::rrcs:
-        kernels_.reduce_both(destination, out, in, source, length, stream_of(stream, stream_slot));
-        break;
-      case Opcode::cpy:
-        if (destination != source) copy(destination, source, num_bytes, stream);
-        break;
-      case Opcode::re:
-        kernels_.reduce(destination, destination, source, length, stream);
-        break;
-    }
-  }
-
-  void note(const Progress& block, int64_t begin, uint64_t num_bytes) {
+  void note(const Progress& block, int64_t begin, int64_t end, uint64_t num_bytes) {
     const auto number = static_cast<uint32_t>(&block - progress_.data());
-    const TraceEvent event{number, block.step, static_cast<uint32_t>(block.tile), 0, begin, now(), num_bytes};
+    const TraceEvent event{number, block.step, static_cast<uint32_t>(block.tile), 0, begin, end, num_bytes};
     const std::lock_guard lock(trace_mutex_);
     trace_->push_back(event);
   }
@@ -485,14 +396,10 @@ class Run {
   const Part& part_;
   const CallShape& call_;
   const uint64_t signature_;
-  const Geometry& geometry_;
   const uint32_t workers_;
   std::vector<TraceEvent>* trace_;
   std::mutex trace_mutex_;
-  const Kernels& kernels_;
   const uint64_t num_tiles_;
-  uint64_t num_bytes_ = 0;
-  bool stream_ = false;
   std::atomic<bool> failed_{false};
   std::vector<Progress>& progress_;
   std::atomic<size_t> num_unfinished_{0};
@@ -508,6 +415,7 @@ class Run {
   };
   Suspicion suspicion_;
   std::vector<std::atomic<uint64_t>>& passes_;
+  StepBytes bytes_;
 };
 
 }  // namespace hemiola::runtime

@@ -221,6 +221,66 @@ TEST(rooms_stay_among_cores_that_share_a_cache_and_small_messages_in_theirs) {
   CHECK(!is_taken_over(kNear, kNear, kLeastWandering - 1));
 }
 
+TEST(who_reads_a_message_may_write_the_next_one_in_its_room) {
+  constexpr uint32_t kBytes = 2 * kLeastWandering, kOffset = 2 * kLine;
+  const QueueShape shape{2, 4 * kBytes};
+  Ring ring(2, shape);
+  SendEnd &there = ring.sends[0], &back = ring.sends[1];
+  ReceiveEnd &here = ring.receives[1], &origin = ring.receives[0];
+  std::set<uint64_t> used;
+  for (int round = 0; round < 10; ++round) {
+    alignas(kLine) std::byte data[kLine];
+    std::byte* place = there.acquire(kBytes, data + 5);
+    CHECK(place != nullptr);
+    there.publish(1, kBytes);
+    const SlotHeader* message = here.peek();
+    const uint64_t room = message->room;
+    const uint64_t other = back.keep_room(*message, here.payload(message));
+    CHECK(other != room);
+    here.release(other);
+    std::byte* answer = back.acquire(kBytes - kOffset, data + 8);
+    CHECK(answer == place - 5 + 8, "on the lines where the message lay");
+    back.publish(2, kBytes - kOffset);
+    CHECK(origin.peek()->room == room);
+    used.insert(room);
+    const uint64_t spare = there.keep_room(*origin.peek(), origin.payload(origin.peek()));
+    CHECK(spare != room);
+    origin.release(spare);
+  }
+  CHECK(used.size() == 1, "one room goes back and forth");
+}
+
+TEST(a_room_is_not_kept_where_every_slot_is_taken) {
+  constexpr uint32_t kBytes = kLeastWandering;
+  const QueueShape shape{2, kBytes};
+  Ring ring(2, shape);
+  for (uint64_t k = 0; k < shape.num_slots; ++k)
+    for (SendEnd& end : ring.sends) {
+      CHECK(end.acquire(kBytes) != nullptr);
+      end.publish(k, kBytes);
+    }
+  const SlotHeader* message = ring.receives[1].peek();
+  CHECK(ring.sends[1].keep_room(*message, ring.receives[1].payload(message)) == message->room);
+}
+
+TEST(a_longer_message_than_the_one_whose_room_was_kept_begins_with_the_room) {
+  constexpr uint32_t kBytes = kLeastWandering;
+  const QueueShape shape{1, 4 * kBytes};
+  Ring ring(2, shape);
+  ring.sends[0].set_span(4 * kBytes);
+  for (int k = 0; k < 3; ++k) {  // it wanders to the end of the room
+    CHECK(ring.sends[0].acquire(kBytes) != nullptr);
+    ring.sends[0].publish(0, kBytes);
+    ring.receives[1].release();
+  }
+  std::byte* place = ring.sends[0].acquire(kBytes);
+  ring.sends[0].publish(0, kBytes);
+  const SlotHeader* message = ring.receives[1].peek();
+  CHECK(message->offset == 3 * kBytes);
+  ring.receives[1].release(ring.sends[1].keep_room(*message, ring.receives[1].payload(message)));
+  CHECK(ring.sends[1].acquire(4 * kBytes) == place - 3 * kBytes);
+}
+
 TEST(a_message_that_covers_half_the_span_takes_the_newest_room_and_others_go_through_all) {
   constexpr uint32_t kSlots = 4, kBytes = 16 << 10;
   const auto count_rooms = [](size_t span) {
@@ -300,6 +360,52 @@ void run_around(uint32_t num_ranks, QueueShape shape, uint64_t num_messages) {
   }
   for (std::thread& thread : threads) thread.join();
 }
+
+// Two ranks answer every message of the other, each now and then in the room in which it came.
+void run_back_and_forth(QueueShape shape, uint64_t num_messages) {
+  Ring ring(2, shape);
+  const auto length = [&](uint64_t number, uint32_t rank) {
+    return static_cast<uint32_t>((number * 4096 + rank * 24) % (shape.slot_bytes + 1)) / 8 * 8;
+  };
+  const auto word = [](uint64_t number, uint32_t rank, uint32_t k) { return number * 1000 + rank * 7 + k; };
+  const auto be_rank = [&](uint32_t rank) {
+    SendEnd& to = ring.sends[rank];
+    ReceiveEnd& from = ring.receives[rank];
+    const auto send = [&](uint64_t number) {
+      std::byte* place;
+      const auto* like = reinterpret_cast<const std::byte*>(number % kLine / 8 * 8);
+      to.set_span(number / 7 % 4 * shape.slot_bytes);
+      while ((place = to.acquire(length(number, rank), like)) == nullptr) sched_yield();
+      for (uint32_t k = 0; k < length(number, rank); k += 8) {
+        const uint64_t value = word(number, rank, k);
+        std::memcpy(place + k, &value, 8);
+      }
+      to.publish(number, length(number, rank));
+    };
+    send(0);
+    for (uint64_t number = 0; number < num_messages; ++number) {
+      if (number % 5 == 3 && number + 1 < num_messages) send(number + 1);  // before what it could keep is there
+      const SlotHeader* message;
+      while ((message = from.peek()) == nullptr) sched_yield();
+      CHECK(message->signature == number && message->num_bytes == length(number, 1 - rank), "message ", number);
+      for (uint32_t k = 0; k < message->num_bytes; k += 8) {
+        const uint64_t value = word(number, 1 - rank, k);
+        CHECK(std::memcmp(from.payload(message) + k, &value, 8) == 0, "message ", number, ", byte ", k);
+      }
+      if (message->num_bytes >= kLeastWandering && (number + rank) % 3 != 0)
+        from.release(to.keep_room(*message, from.payload(message)));
+      else
+        from.release();
+      if (number % 5 != 3 && number + 1 < num_messages) send(number + 1);
+    }
+  };
+  std::thread other([&] { be_rank(1); });
+  be_rank(0);
+  other.join();
+}
+
+TEST(rooms_go_back_and_forth) { run_back_and_forth({3, 32 << 10}, 20'000); }
+TEST(rooms_go_back_and_forth_through_two_slots) { run_back_and_forth({2, 16 << 10}, 10'000); }
 
 TEST(messages_go_around_two_ranks_in_each_others_rooms) { run_around(2, {3, 32 << 10}, 10'000); }
 TEST(messages_go_around_five_ranks_in_each_others_rooms) { run_around(5, {4, 16 << 10}, 5'000); }
