@@ -61,10 +61,10 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   if (Failure failure = endpoint_.failure()) return endpoint_.fail(failure);
   // Evidence of who is late must be there well before the time is over.
   endpoint_.set_stale(std::clamp<int64_t>(policy.timeout_nanoseconds / 2, 100'000'000, 1'000'000'000));
-  // Where every rank has a core, what is read a whole slot later has left the caches of the core that wrote it, and is
-  // found sooner.
-  const bool whole_slots = ranks_per_core == 1 && endpoint_.num_local_ranks() == endpoint_.num_ranks();
-  const Geometry geometry(part, call, endpoint_.shape().slot_bytes, whole_slots);
+  const RanksOn ranks_on = endpoint_.num_local_ranks() < endpoint_.num_ranks() ? RanksOn::several_hosts
+                           : ranks_per_core > 1                                ? RanksOn::shared_cores
+                                                                               : RanksOn::own_cores;
+  const Geometry geometry(part, call, endpoint_.shape().slot_bytes, ranks_on);
   // Without any data nothing is sent, and a peer that has left does not matter.
   if (geometry.num_tiles() > 0)
     if (Failure failure = endpoint_.failure_before(part.sends)) return endpoint_.fail(failure);

@@ -15,15 +15,19 @@
 
 namespace hemiola::runtime {
 
+// Where the ranks of a call are: on several hosts, on one whose cores they share, or on one with a core for each.
+enum class RanksOn { several_hosts, shared_cores, own_cores };
+
 class Geometry {
  public:
   static constexpr uint64_t kSmallShareBytes = 16 * 1024;
   static constexpr uint64_t kLeastMessageBytes = 16 * 1024, kMostMessageBytes = 256 * 1024;
+  static constexpr uint64_t kMostOnSharedCores = 512 * 1024;
   static constexpr uint64_t kQueuedBytes = 384 * 1024;
 
-  Geometry(const Part& part, const CallShape& call, uint32_t slot_bytes, bool whole_slots)
+  Geometry(const Part& part, const CallShape& call, uint32_t slot_bytes, RanksOn ranks_on)
       : element_bytes_(element_size(call.type)), share_(call.elements), block_chunks_(part.shape.block_chunks) {
-    const uint64_t limit = call.message_bytes == 0 ? chosen_message(part, slot_bytes, whole_slots)
+    const uint64_t limit = call.message_bytes == 0 ? chosen_message(part, slot_bytes, ranks_on)
                                                    : std::min(call.message_bytes, slot_bytes);
     tile_ = std::max<uint64_t>(limit / part.max_count / element_bytes_, 1);
     if (const uint64_t line = kLine / element_bytes_; tile_ > line) tile_ -= tile_ % line;
@@ -100,11 +104,14 @@ class Geometry {
 
  private:
   // Smaller messages where a rank sends over many connections, so that what lies in all queues together stays small.
-  // Up to whole slots where that is wanted, at least two a chunk. The same on all ranks.
-  uint64_t chosen_message(const Part& part, uint64_t slot_bytes, bool whole_slots) const {
+  // Over one connection on one host larger ones: ranks that share a core change places less often; where each has its
+  // own, what is read a whole slot later has left the caches of the core that wrote it, and is found sooner (at least
+  // two messages a chunk). The same on all ranks.
+  uint64_t chosen_message(const Part& part, uint64_t slot_bytes, RanksOn ranks_on) const {
     const uint64_t chunk_bytes = share_ / block_chunks_ * element_bytes_;
-    if (whole_slots && part.max_sends == 1 && chunk_bytes >= 4 * kMostMessageBytes)
+    if (part.max_sends == 1 && ranks_on == RanksOn::own_cores && chunk_bytes >= 4 * kMostMessageBytes)
       return std::min(slot_bytes, chunk_bytes / 2 / kLine * kLine);
+    if (part.max_sends == 1 && ranks_on == RanksOn::shared_cores) return std::min(slot_bytes, kMostOnSharedCores);
     const uint64_t queued = kQueuedBytes / part.max_sends / kLine * kLine;
     return std::min(slot_bytes, std::clamp(queued, kLeastMessageBytes, kMostMessageBytes));
   }

@@ -82,7 +82,8 @@ struct Two {
   }
 };
 
-// What is at `room` goes to the output, and what is at `source` takes its place.
+// What is at `room`, which the vectors that are put were read from, goes to the output; what is at `source` takes its
+// place.
 struct Exchanged {
   unsigned char *out, *room;
   const unsigned char* source;

@@ -16,8 +16,8 @@
 // cores have changed is slow to write for those which share none with them.
 //
 // Likewise a rank that has read a message and will send one itself keeps the room for that, and gives one of its own
-// back (keep_room()): its core has the lines at hand, and to take over lines that another core owns is several times
-// faster than it is for their owner to call back the copies that others have read.
+// back (keep_room()): the reader can write these lines at once, their writer would first have to call back the copies
+// that the reader has. Such a message does not wander; it lies where the one did that was read.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@
 namespace hemiola::runtime {
 
 // Below this, the few lines of a message are fetched from another core sooner than from a cache that all cores share,
-// and written sooner than a room changes hands: it neither wanders nor is passed on.
+// and written sooner than a room changes hands: it does not wander, nor is its room passed on or kept.
 inline constexpr size_t kLeastWandering = 8 << 10;
 
 struct alignas(kLine) SlotHeader {
@@ -111,10 +111,11 @@ class SendEnd {
     return std::exchange(next_room(), Room{number, data}).number;
   }
 
-  // Takes the room of a message that was read elsewhere for the next one of this queue, which will lie where that did,
-  // and returns the room that is to be released instead: the same one if this queue has none to spare.
+  // Takes the room of a message that was read from another queue for the next one of this queue, which will lie on the
+  // same lines if it is not longer, and returns the room that is to be released instead: the same one if this queue has
+  // none to spare.
   uint64_t keep_room(const SlotHeader& message, std::byte* payload) {
-    take_back();
+    if (is_full()) take_back();
     if (is_full()) return message.room;
     has_kept_ = true;
     kept_offset_ = message.offset / kLine * kLine;
@@ -183,7 +184,7 @@ class SendEnd {
   }
 
   size_t place_in_room(size_t num_bytes) const {
-    if (has_kept_ && num_bytes <= kept_bytes_) return kept_offset_;
+    if (has_kept_ && num_bytes > 0 && num_bytes <= kept_bytes_) return kept_offset_;
     if (num_bytes < kLeastWandering || 2 * num_bytes > span_in_room_) return 0;
     const size_t size = (num_bytes + kLine - 1) / kLine * kLine;
     return sent_ / shape_.num_slots % (span_in_room_ / size) * size;

@@ -216,7 +216,8 @@ class Run {
     if (workers_ > 1) endpoint_.bell(endpoint_.rank()).ring();
   }
 
-  // Takes a step that nothing stands in the way of, where that saves work together with the next one; how many it were.
+  // Takes a step that nothing stands in the way of, and the next one with it where both can be done in one sweep; how many
+  // were taken.
   uint32_t carry_out(Progress& block, const PartStep& step, std::byte* in, std::byte* out, uint64_t num_bytes) {
     if (in != nullptr && block.can_pass_on && block.send->can_take_over(*block.receive->peek())) {
       if (out != nullptr) {
@@ -247,7 +248,7 @@ class Run {
   }
 
   // A step that copies a message into memory and the next one, which sends: the room is read and filled in one sweep.
-  // Does nothing where something stands in the way of that one.
+  // Neither is taken where something stands in the way of the second.
   bool exchange_with_next(Progress& block, const PartStep& step, std::byte* message, uint64_t num_bytes) {
     const bool wraps = block.step + 1 == block.num_steps;
     const uint64_t tile = block.tile + wraps;

@@ -10,13 +10,13 @@
 namespace hemiola::test {
 namespace {
 
-using runtime::CallShape, runtime::ElementType, runtime::Geometry, runtime::kLine, runtime::Part;
+using runtime::CallShape, runtime::ElementType, runtime::Geometry, runtime::kLine, runtime::Part, runtime::RanksOn;
 
 struct Case {
   uint32_t block_chunks, num_blocks, max_count, max_sends, slot_bytes, message_bytes;
   uint64_t elements;
   ElementType type;
-  bool whole_slots;
+  RanksOn ranks_on;
 };
 
 Part part_of(const Case& c) {
@@ -47,7 +47,7 @@ Case random_case(std::mt19937_64& random) {
   c.max_count = pick({1, 1, 2, 3, 8});
   c.max_sends = pick({1, 7, 100});
   c.message_bytes = pick({0, 0, 1, 64, 200, 1u << 20});
-  c.whole_slots = random() % 2 == 0;
+  c.ranks_on = static_cast<RanksOn>(random() % 3);
   c.elements = random() % 3 == 0 ? random() % 20 : random() % 30000;
   return c;
 }
@@ -72,7 +72,7 @@ TEST(tiles_and_the_rest_cover_every_element_once) {
     const Part part = part_of(c);
     const CallShape call = call_of(c);
     if (c.max_count * runtime::element_size(c.type) > c.slot_bytes) continue;
-    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
+    const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
     for (const uint32_t buffer : {0u, 1u}) {
       const auto covered = count_main(geometry, buffer, part.num_chunks[buffer], c.num_blocks * c.elements);
       for (uint64_t k = 0; k < covered.size(); ++k) {
@@ -93,7 +93,7 @@ TEST(the_rest_is_padded_so_that_every_chunk_has_as_much) {
     const Part part = part_of(c);
     const CallShape call = call_of(c);
     if (c.max_count * runtime::element_size(c.type) > c.slot_bytes) continue;
-    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
+    const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
     std::vector<int> covered(part.num_chunks[0] * geometry.rest(), 0);
     uint64_t rest_tiles = 0;
     for (uint64_t tile = 0; tile < geometry.num_tiles(); ++tile) {
@@ -117,7 +117,7 @@ TEST(a_message_of_any_tile_fits_in_a_slot_and_in_what_was_asked) {
     if (c.max_count * size > c.slot_bytes) continue;
     const Part part = part_of(c);
     const CallShape call = call_of(c);
-    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
+    const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
     for (uint64_t tile = 0; tile < geometry.num_tiles(); ++tile) {
       const uint64_t bytes = geometry.length(0, 0, tile) * c.max_count * size;
       CHECK(bytes <= c.slot_bytes && bytes > 0);
@@ -127,22 +127,26 @@ TEST(a_message_of_any_tile_fits_in_a_slot_and_in_what_was_asked) {
   }
 }
 
-TEST(messages_grow_up_to_whole_slots_only_where_wanted_over_one_connection_and_two_a_chunk) {
+TEST(messages_over_one_connection_are_as_large_as_is_best_where_the_ranks_are) {
   constexpr uint32_t kSlot = 1 << 20;
-  const auto first_message = [](uint64_t chunk_bytes, uint32_t max_sends, bool whole_slots) {
-    const Case c{3, 1, 1, max_sends, kSlot, 0, 3 * chunk_bytes / 4, ElementType::f32, whole_slots};
+  const auto first_message = [](uint64_t chunk_bytes, uint32_t max_sends, RanksOn ranks_on, uint32_t slot = 1 << 20) {
+    const Case c{3, 1, 1, max_sends, slot, 0, 3 * chunk_bytes / 4, ElementType::f32, ranks_on};
     const Part part = part_of(c);
     const CallShape call = call_of(c);
-    return Geometry(part, call, c.slot_bytes, c.whole_slots).length(0, 0, 0) * 4;
+    return Geometry(part, call, c.slot_bytes, c.ranks_on).length(0, 0, 0) * 4;
   };
-  CHECK(first_message(2 * kSlot, 1, true) == kSlot);
-  CHECK(first_message(8 * kSlot, 1, true) == kSlot);
-  CHECK(first_message(2 * kSlot - 128, 1, true) == kSlot - 64);
-  CHECK(first_message(kSlot, 1, true) == kSlot / 2);
-  CHECK(first_message(kSlot - 4, 1, true) == 256 << 10);
-  CHECK(first_message(2 * kSlot, 1, false) == 256 << 10);
-  CHECK(first_message(2 * kSlot, 2, true) == 192 << 10);
-  CHECK(first_message(2 * kSlot, 100, true) == 16 << 10);
+  CHECK(first_message(2 * kSlot, 1, RanksOn::own_cores) == kSlot);
+  CHECK(first_message(8 * kSlot, 1, RanksOn::own_cores) == kSlot);
+  CHECK(first_message(2 * kSlot - 128, 1, RanksOn::own_cores) == kSlot - 64);
+  CHECK(first_message(kSlot, 1, RanksOn::own_cores) == kSlot / 2);
+  CHECK(first_message(kSlot - 4, 1, RanksOn::own_cores) == 256 << 10);
+  CHECK(first_message(2 * kSlot, 1, RanksOn::shared_cores) == 512 << 10);
+  CHECK(first_message(2 * kSlot, 1, RanksOn::shared_cores, 64 << 10) == 64 << 10);
+  CHECK(first_message(2 * kSlot, 1, RanksOn::several_hosts) == 256 << 10);
+  for (const RanksOn ranks_on : {RanksOn::several_hosts, RanksOn::shared_cores, RanksOn::own_cores}) {
+    CHECK(first_message(2 * kSlot, 2, ranks_on) == 192 << 10);
+    CHECK(first_message(2 * kSlot, 100, ranks_on) == 16 << 10);
+  }
 }
 
 TEST(where_tiles_are_contiguous_neighbours_follow_each_other) {
@@ -153,7 +157,7 @@ TEST(where_tiles_are_contiguous_neighbours_follow_each_other) {
     if (c.max_count * runtime::element_size(c.type) > c.slot_bytes) continue;
     const Part part = part_of(c);
     const CallShape call = call_of(c);
-    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
+    const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
     for (uint64_t tile = 0; tile < geometry.num_tiles(); ++tile) {
       if (!geometry.is_contiguous(tile)) continue;
       ++contiguous;
@@ -174,7 +178,7 @@ TEST(the_rest_goes_to_its_padded_place_and_back) {
     if (c.max_count * 8 > c.slot_bytes) continue;
     const Part part = part_of(c);
     const CallShape call = call_of(c);
-    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
+    const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
     if (geometry.rest() == 0) continue;
     std::vector<int64_t> data(c.num_blocks * c.elements), padded(part.num_chunks[0] * geometry.rest(), -1);
     std::iota(data.begin(), data.end(), 0);
@@ -198,7 +202,7 @@ TEST(with_lengths_every_chunk_is_covered_once) {
   std::mt19937_64 random(8);
   for (int round = 0; round < 200; ++round) {
     const auto num_chunks = static_cast<uint32_t>(1 + random() % 6);
-    Case c{1, num_chunks, 1, 1, 128, 0, 0, ElementType::f32, true};
+    Case c{1, num_chunks, 1, 1, 128, 0, 0, ElementType::f32, RanksOn::own_cores};
     CallShape call = call_of(c);
     uint64_t sums[2] = {0, 0};
     for (uint32_t k = 0; k < num_chunks; ++k) {
@@ -208,7 +212,7 @@ TEST(with_lengths_every_chunk_is_covered_once) {
       sums[1] += call.output_lengths.back();
     }
     const Part part = part_of(c);
-    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
+    const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
     CHECK(geometry.rest() == 0);
     for (const uint32_t buffer : {0u, 1u}) {
       const auto covered = count_main(geometry, buffer, num_chunks, sums[buffer]);
@@ -218,12 +222,12 @@ TEST(with_lengths_every_chunk_is_covered_once) {
 }
 
 TEST(a_message_that_cannot_fit_is_refused) {
-  const Case c{2, 1, 9, 1, 64, 0, 100, ElementType::f64, true};
+  const Case c{2, 1, 9, 1, 64, 0, 100, ElementType::f64, RanksOn::own_cores};
   const Part part = part_of(c);
   const CallShape call = call_of(c);
   bool refused = false;
   try {
-    const Geometry geometry(part, call, c.slot_bytes, c.whole_slots);
+    const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
   } catch (const std::runtime_error&) {
     refused = true;
   }

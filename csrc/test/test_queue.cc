@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 #include <set>
 #include <thread>
 #include <utility>
@@ -279,6 +280,47 @@ TEST(a_longer_message_than_the_one_whose_room_was_kept_begins_with_the_room) {
   CHECK(message->offset == 3 * kBytes);
   ring.receives[1].release(ring.sends[1].keep_room(*message, ring.receives[1].payload(message)));
   CHECK(ring.sends[1].acquire(4 * kBytes) == place - 3 * kBytes);
+  CHECK(ring.sends[1].acquire() == place - 3 * kBytes, "one of unknown length may be as long as its room");
+  CHECK(ring.sends[1].acquire(kBytes) == place);
+}
+
+TEST(every_slot_has_one_room_whatever_happens_to_messages) {
+  constexpr uint32_t kRanks = 3, kBytes = kLeastWandering;
+  for (const uint32_t slots : {1u, 2u, 4u}) {
+    Ring ring(kRanks, {slots, 2 * kBytes});
+    std::mt19937 random(slots);
+    for (int round = 0; round < 20'000; ++round) {
+      const auto rank = static_cast<uint32_t>(random() % kRanks);
+      SendEnd& to = ring.sends[rank];
+      ReceiveEnd& from = ring.receives[rank];
+      const SlotHeader* message = from.peek();
+      const bool has_slot = to.acquire(kBytes) != nullptr;
+      if (message != nullptr && random() % 2 == 0) {
+        const bool is_large = message->num_bytes >= kBytes;
+        if (is_large && has_slot && random() % 2 == 0)
+          from.release(runtime::pass_on(from, to, 0));
+        else if (is_large && random() % 2 == 0)
+          from.release(to.keep_room(*message, from.payload(message)));
+        else
+          from.release();
+      } else if (has_slot) {
+        to.set_span(random() % 3 * kBytes);
+        const uint32_t num_bytes = random() % 3 == 0 ? 64 : kBytes;
+        CHECK(to.acquire(num_bytes) != nullptr);
+        to.publish(0, num_bytes);
+      }
+    }
+    for (ReceiveEnd& end : ring.receives)
+      for (; end.peek() != nullptr; end.release()) {
+      }
+    std::set<uint64_t> rooms;
+    for (uint32_t rank = 0; rank < kRanks; ++rank)
+      for (uint32_t k = 0; k < slots; ++k) {
+        CHECK(ring.sends[rank].acquire(kBytes) != nullptr);
+        ring.sends[rank].publish(0, kBytes);
+        CHECK(rooms.insert(ring.receives[(rank + 1) % kRanks].peek(k)->room).second, "a room in two slots");
+      }
+  }
 }
 
 TEST(a_message_that_covers_half_the_span_takes_the_newest_room_and_others_go_through_all) {
@@ -384,7 +426,8 @@ void run_back_and_forth(QueueShape shape, uint64_t num_messages) {
     };
     send(0);
     for (uint64_t number = 0; number < num_messages; ++number) {
-      if (number % 5 == 3 && number + 1 < num_messages) send(number + 1);  // before what it could keep is there
+      const bool is_early = shape.num_slots > 1 && number % 5 == 3;  // before what it could keep is there
+      if (is_early && number + 1 < num_messages) send(number + 1);
       const SlotHeader* message;
       while ((message = from.peek()) == nullptr) sched_yield();
       CHECK(message->signature == number && message->num_bytes == length(number, 1 - rank), "message ", number);
@@ -396,7 +439,7 @@ void run_back_and_forth(QueueShape shape, uint64_t num_messages) {
         from.release(to.keep_room(*message, from.payload(message)));
       else
         from.release();
-      if (number % 5 != 3 && number + 1 < num_messages) send(number + 1);
+      if (!is_early && number + 1 < num_messages) send(number + 1);
     }
   };
   std::thread other([&] { be_rank(1); });
@@ -405,6 +448,7 @@ void run_back_and_forth(QueueShape shape, uint64_t num_messages) {
 }
 
 TEST(rooms_go_back_and_forth) { run_back_and_forth({3, 32 << 10}, 20'000); }
+TEST(rooms_go_back_and_forth_through_one_slot) { run_back_and_forth({1, 16 << 10}, 10'000); }
 TEST(rooms_go_back_and_forth_through_two_slots) { run_back_and_forth({2, 16 << 10}, 10'000); }
 
 TEST(messages_go_around_two_ranks_in_each_others_rooms) { run_around(2, {3, 32 << 10}, 10'000); }

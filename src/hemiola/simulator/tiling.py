@@ -29,8 +29,8 @@ _MOVES = np.array([traits.sends or traits.receives for traits in TRAITS])
 class Tiling:
     """How messages are cut and queued; the defaults are the runtime's between hosts.
 
-    On one host it sends chunks of a megabyte and more in larger messages, where every rank has a core of its own and one
-    connection to send over.
+    On one host it sends larger messages where a rank sends over one connection: of 512 KiB where ranks share cores, of up
+    to a whole slot where each has its own and a chunk is a megabyte or more.
     """
 
     slots: int | None = None
