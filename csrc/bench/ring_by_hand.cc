@@ -118,10 +118,7 @@ class RingByHand {
       });
       for (uint32_t k = 0; k + 2 < num_ranks_; ++k)
         pass_on(size, chunk(k), [size](auto* out, auto* own, auto* in, bool stream) {
-          if (out == in)
-            copy(own, in, size, false);
-          else
-            copy_both(own, out, in, size, stream_of(false, stream));
+          copy_both(own, out, in, size, stream_of(false, stream));
         });
       is_sent = at + tile_ + size <= chunk_ && exchange(chunk(num_ranks_ - 2), chunk(0) + tile_, size);
       if (!is_sent) receive(chunk(num_ranks_ - 2), size);
@@ -142,7 +139,7 @@ class RingByHand {
   template <typename Put>
   void pass_on(size_t size, std::byte* own, Put put) {
     std::byte *in = message(), *out = slot(size, own);
-    if (send_.can_take_over(*receive_.peek())) {
+    if (may_change_hands(*receive_.peek())) {
       put(in, own, in, false);
       receive_.release(runtime::pass_on(receive_, send_, 0));
     } else {
@@ -155,7 +152,7 @@ class RingByHand {
   }
   bool exchange(std::byte* own, const std::byte* next, size_t size) {
     std::byte* in = message();
-    if (!send_.can_take_over(*receive_.peek()) || send_.acquire(size) == nullptr) return false;
+    if (!may_change_hands(*receive_.peek()) || send_.acquire(size) == nullptr) return false;
     runtime::exchange(own, in, next, size, false);
     receive_.release(runtime::pass_on(receive_, send_, 0));
     previous_.ring();
@@ -166,7 +163,7 @@ class RingByHand {
     std::byte* in = message();
     copy(own, in, size, false);
     const SlotHeader& header = *receive_.peek();
-    receive_.release(send_.can_take_over(header) ? send_.keep_room(header, in) : header.room);
+    receive_.release(may_change_hands(header) ? send_.keep_room(header, in) : header.room);
     previous_.ring();
   }
   void ring_next() {

@@ -219,7 +219,7 @@ class Run {
   // Takes a step that nothing stands in the way of, and the next one with it where both can be done in one sweep; how many
   // were taken.
   uint32_t carry_out(Progress& block, const PartStep& step, std::byte* in, std::byte* out, uint64_t num_bytes) {
-    if (in != nullptr && block.can_pass_on && block.send->can_take_over(*block.receive->peek())) {
+    if (in != nullptr && block.can_pass_on && may_change_hands(*block.receive->peek())) {
       if (out != nullptr) {
         pass_on_in_place(block, step, in);
         return 1;

@@ -51,7 +51,8 @@ class StepBytes {
                                             : address(step.dst_buffer, step.dst_index, tile);
   }
 
-  // Does what a step does: `in` is the message that it receives, `out` where the one that it sends goes.
+  // Does what a step does: `in` is the message that it receives, `out` where the one that it sends goes, which may be the
+  // same place.
   void act(const PartStep& step, uint64_t tile, const std::byte* in, std::byte* out, bool stream_slot) const {
     if (step.opcode == Opcode::nop) return;
     const bool by_source = traits(step.opcode).reads_source;
@@ -112,10 +113,7 @@ class StepBytes {
         copy(destination, in, num_bytes, stream);
         break;
       case Opcode::rcs:
-        if (out == in)
-          copy(destination, in, num_bytes, stream);
-        else
-          copy_both(destination, out, in, num_bytes, stream_of(stream, stream_slot));
+        copy_both(destination, out, in, num_bytes, stream_of(stream, stream_slot));
         break;
       case Opcode::rrs:
         kernels_.reduce(out, in, source, length, stream_slot);

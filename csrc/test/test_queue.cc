@@ -205,21 +205,19 @@ TEST(a_message_that_is_passed_on_keeps_its_room_and_leaves_another_one) {
   CHECK(rooms.size() == shape.num_slots && rooms.contains(other) && !rooms.contains(room));
 }
 
-TEST(rooms_stay_among_cores_that_share_a_cache_and_small_messages_in_theirs) {
-  constexpr int64_t kNear = 30, kFar = 110;
-  const auto is_taken_over = [](int64_t from, int64_t to, uint32_t num_bytes) {
-    Ring ring(3, {2, kLeastWandering});
-    for (int k = 0; k < 100; ++k) {
-      ring.sends[0].note_distance(from);
-      ring.sends[1].note_distance(to);
-    }
-    CHECK(ring.sends[0].acquire(num_bytes) != nullptr);
-    ring.sends[0].publish(1, num_bytes);
-    return ring.sends[1].can_take_over(*ring.receives[1].peek());
-  };
-  CHECK(is_taken_over(kNear, kNear, kLeastWandering));
-  CHECK(!is_taken_over(kFar, kNear, kLeastWandering) && !is_taken_over(kNear, kFar, kLeastWandering));
-  CHECK(!is_taken_over(kNear, kNear, kLeastWandering - 1));
+TEST(messages_to_afar_go_past_the_caches_unless_their_room_was_kept) {
+  constexpr uint32_t kBytes = 16 << 10;
+  Ring ring(2, {2, kBytes});
+  for (int k = 0; k < 100; ++k) ring.sends[0].note_distance(110);
+  CHECK(ring.sends[0].streams(kBytes) && !ring.sends[1].streams(kBytes));
+  CHECK(ring.sends[1].acquire(kBytes) != nullptr);
+  ring.sends[1].publish(1, kBytes);
+  const SlotHeader* message = ring.receives[0].peek();
+  ring.receives[0].release(ring.sends[0].keep_room(*message, ring.receives[0].payload(message)));
+  CHECK(!ring.sends[0].streams(kBytes));
+  CHECK(ring.sends[0].acquire(kBytes) != nullptr);
+  ring.sends[0].publish(1, kBytes);
+  CHECK(ring.sends[0].streams(kBytes), "only the next one");
 }
 
 TEST(who_reads_a_message_may_write_the_next_one_in_its_room) {
@@ -296,7 +294,7 @@ TEST(every_slot_has_one_room_whatever_happens_to_messages) {
       const SlotHeader* message = from.peek();
       const bool has_slot = to.acquire(kBytes) != nullptr;
       if (message != nullptr && random() % 2 == 0) {
-        const bool is_large = message->num_bytes >= kBytes;
+        const bool is_large = may_change_hands(*message);
         if (is_large && has_slot && random() % 2 == 0)
           from.release(runtime::pass_on(from, to, 0));
         else if (is_large && random() % 2 == 0)
@@ -435,7 +433,7 @@ void run_back_and_forth(QueueShape shape, uint64_t num_messages) {
         const uint64_t value = word(number, 1 - rank, k);
         CHECK(std::memcmp(from.payload(message) + k, &value, 8) == 0, "message ", number, ", byte ", k);
       }
-      if (message->num_bytes >= kLeastWandering && (number + rank) % 3 != 0)
+      if (may_change_hands(*message) && (number + rank) % 3 != 0)
         from.release(to.keep_room(*message, from.payload(message)));
       else
         from.release();
