@@ -139,7 +139,7 @@ class RingByHand {
   template <typename Put>
   void pass_on(size_t size, std::byte* own, Put put) {
     std::byte *in = message(), *out = slot(size, own);
-    if (may_change_hands(*receive_.peek())) {
+    if (send_.can_take_over(*receive_.peek(), Travel::everywhere)) {
       put(in, own, in, false);
       receive_.release(runtime::pass_on(receive_, send_, 0));
     } else {
@@ -152,8 +152,8 @@ class RingByHand {
   }
   bool exchange(std::byte* own, const std::byte* next, size_t size) {
     std::byte* in = message();
-    if (!may_change_hands(*receive_.peek()) || send_.acquire(size) == nullptr) return false;
-    runtime::exchange(own, in, next, size, false);
+    if (!send_.can_take_over(*receive_.peek(), Travel::everywhere) || send_.acquire(size) == nullptr) return false;
+    runtime::exchange(own, in, next, size);
     receive_.release(runtime::pass_on(receive_, send_, 0));
     previous_.ring();
     ring_next();
@@ -163,7 +163,7 @@ class RingByHand {
     std::byte* in = message();
     copy(own, in, size, false);
     const SlotHeader& header = *receive_.peek();
-    receive_.release(may_change_hands(header) ? send_.keep_room(header, in) : header.room);
+    receive_.release(send_.can_take_over(header, Travel::everywhere) ? send_.keep_room(header, in) : header.room);
     previous_.ring();
   }
   void ring_next() {

@@ -48,8 +48,8 @@ void copy_both(void* out, void* also, const void* in, size_t num_bytes, Stream s
   fastest().copy_both(out, also, in, num_bytes, stream);
 }
 
-void exchange(void* out, void* room, const void* source, size_t num_bytes, bool stream) {
-  fastest().exchange(out, room, source, num_bytes, stream);
+void exchange(void* out, void* room, const void* source, size_t num_bytes) {
+  fastest().exchange(out, room, source, num_bytes);
 }
 
 }  // namespace hemiola::runtime

@@ -96,8 +96,10 @@ Part take_part(const PlanTables& plan, const PartShape& shape) {
       part.max_count = std::max(part.max_count, step.count);
 
   std::vector<uint32_t> num_senders(plan.ranks.size());
-  for (const Threadblock& block : plan.threadblocks)
+  for (const Threadblock& block : plan.threadblocks) {
     if (block.send_peer != kNoPeer) part.max_sends = std::max(part.max_sends, ++num_senders[block.rank]);
+    part.answers &= block.recv_peer == kNoPeer || block.send_peer != kNoPeer;
+  }
 
   std::vector<Use> uses;
   Numbering sending, receiving;

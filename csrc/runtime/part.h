@@ -49,6 +49,7 @@ struct Part {
   uint32_t num_chunks[3];  // of input, output and scratch, as stored
   uint32_t max_count = 1;  // the largest message of any rank, in chunks
   uint32_t max_sends = 1;  // the most connections over which any rank sends
+  bool answers = true;     // every threadblock of any rank that receives also sends
   std::vector<PartBlock> blocks;
   std::vector<PartStep> steps;
   std::vector<Dependency> dependencies;

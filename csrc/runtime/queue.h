@@ -14,7 +14,8 @@
 // room in which it lies, and its slot gets the room of the slot into which it would have gone. Every slot has one room
 // at any time, so queues hold as many messages as ever. Who works on a message where it lies writes every line of it,
 // be it the same bytes: lines that a core owns alone are taken over by the next one as fast as they can be read, but lines
-// of which several cores have copies are ten times slower to write, above all where the cores share no cache.
+// of which several cores have copies are ten times slower to write. Between cores that share no cache, rooms are passed
+// on only if nobody reads one and leaves it to others to write (Travel::everywhere).
 //
 // Likewise a rank that has read a message and will send one itself keeps the room for that, and gives one of its own
 // back (keep_room()): the reader can write these lines at once, their writer would first have to call back the copies
@@ -45,11 +46,12 @@ struct alignas(kLine) SlotHeader {
   uint32_t num_bytes;
   uint32_t offset;  // of the payload, from where its room begins
   uint64_t room;    // where the payload lies; once released, where the next one will
+  bool is_from_afar;  // sent by a core that shares no cache with the receiver's
 };
 static_assert(sizeof(SlotHeader) == kLine && std::atomic<uint64_t>::is_always_lock_free);
 
-// Whether the room of a message may change hands: go on with the message, or be kept for another one.
-inline bool may_change_hands(const SlotHeader& message) { return message.num_bytes >= kLeastWandering; }
+// How far the rooms of a call's messages travel.
+enum class Travel { near, everywhere };
 
 // Where a queue lies, and its rooms among those of the host. Without these, messages are not passed on.
 struct QueuePlace {
@@ -99,11 +101,12 @@ class SendEnd {
     Used& used = used_[sent_ % shape_.num_slots];
     header.signature = signature;
     header.num_bytes = num_bytes;
-    used = {next_room(), may_change_hands(header)};
+    used = {next_room(), num_bytes >= kLeastWandering};
     newest_ ? --end_free_ : ++first_free_;
     has_kept_ = false;
     header.offset = static_cast<uint32_t>(offset_);
     header.room = used.room.number;
+    header.is_from_afar = distance_.is_far();
     header.number.store(++sent_, std::memory_order_seq_cst);
   }
 
@@ -127,6 +130,12 @@ class SendEnd {
 
   // Takes in how long a line took to come back from the reader; messages are written accordingly.
   void note_distance(int64_t nanoseconds) { distance_.note(nanoseconds); }
+
+  // Whether the room of a message may change hands: go on with it, or be kept for the next one.
+  bool can_take_over(const SlotHeader& message, Travel travel) const {
+    if (message.num_bytes < kLeastWandering) return false;
+    return travel == Travel::everywhere || (!message.is_from_afar && !distance_.is_far());
+  }
 
   // Whether the payload of the next message is best written past the caches. A room that was kept is in those of this core.
   bool streams(size_t num_bytes) const { return !has_kept_ && distance_.streams(num_bytes); }

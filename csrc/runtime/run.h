@@ -47,6 +47,8 @@ class Run {
         signature_(signature), workers_(workers), trace_(trace), num_tiles_(geometry.num_tiles()),
         progress_(notes.progress), passes_(notes.passes), bytes_(part, call, geometry) {
     notes.clear(part.blocks.size(), workers);
+    // Rooms travel in circles where whoever reads one sends next; otherwise the last reader leaves copies behind.
+    if (part.answers && endpoint.num_local_ranks() == endpoint.num_ranks()) travel_ = Travel::everywhere;
     bytes_.streams_results = bytes_.num_bytes() * endpoint.num_local_ranks() > shared_cache_bytes();
     for (size_t k = 0; k < part.blocks.size(); ++k) {
       const PartBlock& block = part.blocks[k];
@@ -219,7 +221,7 @@ class Run {
   // Takes a step that nothing stands in the way of, and the next one with it where both can be done in one sweep; how many
   // were taken.
   uint32_t carry_out(Progress& block, const PartStep& step, std::byte* in, std::byte* out, uint64_t num_bytes) {
-    if (in != nullptr && block.can_pass_on && may_change_hands(*block.receive->peek())) {
+    if (in != nullptr && block.can_pass_on && block.send->can_take_over(*block.receive->peek(), travel_)) {
       if (out != nullptr) {
         pass_on_in_place(block, step, in);
         return 1;
@@ -401,6 +403,7 @@ class Run {
   std::vector<TraceEvent>* trace_;
   std::mutex trace_mutex_;
   const uint64_t num_tiles_;
+  Travel travel_ = Travel::near;
   std::atomic<bool> failed_{false};
   std::vector<Progress>& progress_;
   std::atomic<size_t> num_unfinished_{0};

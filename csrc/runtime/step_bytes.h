@@ -73,9 +73,10 @@ class StepBytes {
   }
 
   // Whether two steps, the first of which copies a message into memory and the second of which sends, can be done at
-  // once: both move as many bytes on end, and the second one does not send what the first one writes. Addresses decide,
-  // because buffers may be one memory.
+  // once: both move as many bytes on end, through the caches, and the second one does not send what the first one writes.
+  // Addresses decide, because buffers may be one memory.
   bool can_exchange(const PartStep& receive, uint64_t tile, const PartStep& send, uint64_t next_tile) const {
+    if (streams_results && receive.stream) return false;
     const uint64_t num_bytes = message_bytes(receive, tile);
     if (message_bytes(send, next_tile) != num_bytes || !is_one_piece(receive, tile) || !is_one_piece(send, next_tile))
       return false;
@@ -87,7 +88,7 @@ class StepBytes {
   void exchange(const PartStep& receive, uint64_t tile, const PartStep& send, uint64_t next_tile,
                 std::byte* message) const {
     runtime::exchange(address(receive.dst_buffer, receive.dst_index, tile), message, own_data(send, next_tile),
-                      message_bytes(receive, tile), streams_results && receive.stream);
+                      message_bytes(receive, tile));
   }
 
  private:

@@ -19,7 +19,7 @@ namespace hemiola::test {
 namespace {
 
 using runtime::Descriptor, runtime::kLeastWandering, runtime::kLine, runtime::kPage, runtime::Mapping,
-    runtime::QueueShape, runtime::ReceiveEnd, runtime::Rooms, runtime::SendEnd, runtime::SlotHeader;
+    runtime::QueueShape, runtime::ReceiveEnd, runtime::Rooms, runtime::SendEnd, runtime::SlotHeader, runtime::Travel;
 
 TEST(a_queue_is_whole_pages_and_its_payloads_begin_a_line) {
   for (const uint32_t slots : {1u, 2u, 7u, 1024u})
@@ -205,6 +205,25 @@ TEST(a_message_that_is_passed_on_keeps_its_room_and_leaves_another_one) {
   CHECK(rooms.size() == shape.num_slots && rooms.contains(other) && !rooms.contains(room));
 }
 
+TEST(rooms_travel_where_they_may_and_small_messages_stay_in_theirs) {
+  constexpr int64_t kNear = 30, kFar = 110;
+  const auto is_taken_over = [](int64_t from, int64_t to, uint32_t num_bytes, Travel travel) {
+    Ring ring(3, {2, kLeastWandering});
+    for (int k = 0; k < 100; ++k) {
+      ring.sends[0].note_distance(from);
+      ring.sends[1].note_distance(to);
+    }
+    CHECK(ring.sends[0].acquire(num_bytes) != nullptr);
+    ring.sends[0].publish(1, num_bytes);
+    return ring.sends[1].can_take_over(*ring.receives[1].peek(), travel);
+  };
+  for (const auto& [from, to] : {std::pair{kNear, kNear}, {kNear, kFar}, {kFar, kNear}}) {
+    CHECK(is_taken_over(from, to, kLeastWandering, Travel::everywhere));
+    CHECK(is_taken_over(from, to, kLeastWandering, Travel::near) == (from == kNear && to == kNear));
+    CHECK(!is_taken_over(from, to, kLeastWandering - 1, Travel::everywhere));
+  }
+}
+
 TEST(messages_to_afar_go_past_the_caches_unless_their_room_was_kept) {
   constexpr uint32_t kBytes = 16 << 10;
   Ring ring(2, {2, kBytes});
@@ -294,7 +313,7 @@ TEST(every_slot_has_one_room_whatever_happens_to_messages) {
       const SlotHeader* message = from.peek();
       const bool has_slot = to.acquire(kBytes) != nullptr;
       if (message != nullptr && random() % 2 == 0) {
-        const bool is_large = may_change_hands(*message);
+        const bool is_large = message->num_bytes >= kLeastWandering;
         if (is_large && has_slot && random() % 2 == 0)
           from.release(runtime::pass_on(from, to, 0));
         else if (is_large && random() % 2 == 0)
@@ -433,7 +452,7 @@ void run_back_and_forth(QueueShape shape, uint64_t num_messages) {
         const uint64_t value = word(number, 1 - rank, k);
         CHECK(std::memcmp(from.payload(message) + k, &value, 8) == 0, "message ", number, ", byte ", k);
       }
-      if (may_change_hands(*message) && (number + rank) % 3 != 0)
+      if (message->num_bytes >= kLeastWandering && (number + rank) % 3 != 0)
         from.release(to.keep_room(*message, from.payload(message)));
       else
         from.release();
