@@ -333,6 +333,9 @@ void check_copies(const KernelTable& table, const Bytes& contents, size_t out_at
     Placed elsewhere(blank, also_at);
     table.copy_both(in.data(), elsewhere.data(), in.data(), contents.size(), both);
     CHECK(in.holds(contents) && elsewhere.holds(contents));
+    Placed third(blank, also_at);
+    table.copy_both(third.data(), in.data(), in.data(), contents.size(), both);
+    CHECK(in.holds(contents) && third.holds(contents));
   }
 }
 
