@@ -14,7 +14,7 @@
 // room in which it lies, and its slot gets the room of the slot into which it would have gone. Every slot has one room
 // at any time, so queues hold as many messages as ever. Who works on a message where it lies writes every line of it,
 // be it the same bytes: lines that a core owns alone are taken over by the next one as fast as they can be read, but lines
-// of which several cores have copies are ten times slower to write. Between cores that share no cache, rooms are passed
+// of which several cores have copies are several times slower to write. Between cores that share no cache, rooms are passed
 // on only if nobody reads one and leaves it to others to write (Travel::everywhere).
 //
 // Likewise a rank that has read a message and will send one itself keeps the room for that, and gives one of its own
