@@ -20,9 +20,9 @@ import numpy as np
 
 from hemiola import _core
 from hemiola.report.machine import describe_machine
+from hemiola.runtime.bootstrap.store import Store
+from hemiola.runtime.communicator.numbers import Array
 from hemiola.runtime.launch import run_ranks
-from hemiola.runtime.numbers import Array
-from hemiola.runtime.store import Store
 from hemiola.units import format_bandwidth, format_bytes, parse_bytes
 
 WAYS = ("kernel", "slot")

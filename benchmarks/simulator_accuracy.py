@@ -31,7 +31,7 @@ from hemiola.lab.library_plan import plan_of, rings
 from hemiola.lab.namespaces import obstacle
 from hemiola.lab.session import OWN, Session, open_session
 from hemiola.report.machine import describe_machine
-from hemiola.runtime.plan_source import PlanRequest
+from hemiola.runtime.plans.plan_source import PlanRequest
 from hemiola.simulator.fit_host import Cores, HostRun, fit_host
 from hemiola.simulator.fit_runtime import Observation, RuntimeConstants, fit_runtime
 from hemiola.simulator.timeline import Load

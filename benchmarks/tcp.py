@@ -26,8 +26,8 @@ import torch
 import torch.distributed as dist
 
 import hemiola.torch  # noqa: F401 (registers the backend)
+from hemiola.runtime.bootstrap.store import Store
 from hemiola.runtime.launch import run_ranks
-from hemiola.runtime.store import Store
 from hemiola.units import format_bytes, parse_bytes
 
 SIZES = "4KiB,64KiB,1MiB,16MiB,64MiB"

@@ -9,8 +9,8 @@ import numpy as np
 from hemiola import Communicator, compile_program
 from hemiola.algorithms.library import build
 from hemiola.errors import PeerLostError
+from hemiola.runtime.bootstrap.store import Store
 from hemiola.runtime.launch import run_ranks
-from hemiola.runtime.store import Store
 
 RANKS = 4
 

@@ -32,8 +32,8 @@ from hemiola.ir.targets import TARGETS as TARGETS
 from hemiola.ir.formats import read_plan as read_plan
 from hemiola.ir.formats import write_plan as write_plan
 from hemiola.ir.text import plan_text as plan_text
-from hemiola.runtime.communicator import Communicator as Communicator
-from hemiola.runtime.plan_source import provide_default as _provide_default
+from hemiola.runtime.communicator.communicator import Communicator as Communicator
+from hemiola.runtime.plans.plan_source import provide_default as _provide_default
 from hemiola.tuning.library_plans import own_and_library_plans as _own_and_library_plans
 
 _provide_default(_own_and_library_plans)

@@ -12,10 +12,10 @@ from cli.invoke import answer, invoke, refusal, succeed
 from hemiola.ir.formats import read_plan, write_plan
 from hemiola.ir.opcodes import Opcode
 from hemiola.ir.targets import PLAN
-from hemiola.runtime import exercise
-from hemiola.runtime.communicator import Communicator
+from hemiola.runtime.checking import exercise
+from hemiola.runtime.communicator.communicator import Communicator
+from hemiola.runtime.communicator.numbers import NUMBERS, OPERATORS
 from hemiola.runtime.launch import run_ranks
-from hemiola.runtime.numbers import NUMBERS, OPERATORS
 
 DEMO = Path(__file__).parents[2] / "demo"
 

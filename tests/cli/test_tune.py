@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from cli.invoke import answer, refusal, succeed
-from hemiola.runtime.directory_plans import DirectoryPlans
-from hemiola.runtime.plan_source import PlanRequest
+from hemiola.runtime.plans.directory_plans import DirectoryPlans
+from hemiola.runtime.plans.plan_source import PlanRequest
 
 
 def test_json_and_files(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from hemiola.collectives import KINDS
 from hemiola.compiler.compile import compile_program
 from hemiola.ir.plan import Plan
 from hemiola.ir.verify import verify
-from hemiola.runtime.check import expect
-from hemiola.runtime.communicator import Communicator
+from hemiola.runtime.checking.check import expect
+from hemiola.runtime.checking.trial import Trial, fit_share
+from hemiola.runtime.communicator.communicator import Communicator
+from hemiola.runtime.communicator.numbers import NUMBERS, OPERATORS
 from hemiola.runtime.launch import RankKind
-from hemiola.runtime.numbers import NUMBERS, OPERATORS
-from hemiola.runtime.trial import Trial, fit_share
 from runtime.worlds import on_ranks
 
 SIZES: Mapping[str, tuple[int, int]] = {

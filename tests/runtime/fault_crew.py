@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from hemiola import Communicator
-from hemiola.runtime.store import StoreServer, TcpStore
+from hemiola.runtime.bootstrap.store import StoreServer, TcpStore
 
 Message = TypeVar("Message")
 

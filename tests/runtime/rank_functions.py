@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from hemiola.errors import PeerLostError
+from hemiola.runtime.bootstrap.store import Store
 from hemiola.runtime.launch import run_ranks
-from hemiola.runtime.store import Store
 
 
 class UnfriendlyError(Exception):

@@ -17,12 +17,12 @@ from hemiola import Communicator
 from hemiola.algorithms.library import build
 from hemiola.compiler.compile import compile_program
 from hemiola.ir.plan import Plan
-from hemiola.runtime.handle import Handle
+from hemiola.runtime.bootstrap.store import Store
+from hemiola.runtime.communicator.handle import Handle
 from hemiola.runtime.settings import Settings
-from hemiola.runtime.store import Store
 from runtime.every_collective import check_every_collective, values
 from runtime.listening import listening_at
-from strangers import ATTACKS
+from untrusted_peers import ATTACKS
 
 SECONDS = 60.0
 

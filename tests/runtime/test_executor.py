@@ -20,11 +20,11 @@ from hemiola.compiler.compile import compile_program
 from hemiola.compiler.options import CompileOptions
 from hemiola.ir.plan import Plan
 from hemiola.language.program import Program
-from hemiola.runtime.check import Wrong, expect
-from hemiola.runtime.communicator import Communicator
-from hemiola.runtime.judge import judge
+from hemiola.runtime.checking.check import Wrong, expect
+from hemiola.runtime.checking.trial import Trial
+from hemiola.runtime.communicator.communicator import Communicator
+from hemiola.runtime.plans.judge import judge
 from hemiola.runtime.settings import Settings
-from hemiola.runtime.trial import Trial
 from mutations import plan_of
 from plan_network import Cell, Value, read_network
 from reference import one_order, run_values

@@ -13,7 +13,7 @@ from hemiola.algorithms.library import build
 from hemiola.compiler.compile import compile_program
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import Plan, Rows
-from hemiola.runtime.engine import TRACE
+from hemiola.runtime.communicator.engine import TRACE
 from hemiola.runtime.perfetto import trace_text, write_trace
 
 

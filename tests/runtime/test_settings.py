@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from hemiola.errors import ConnectError, RunError
-from hemiola.runtime.communicator import Communicator
+from hemiola.runtime.bootstrap.store import Store
+from hemiola.runtime.communicator.communicator import Communicator
 from hemiola.runtime.launch import run_ranks
 from hemiola.runtime.settings import Settings, num_cores
-from hemiola.runtime.store import Store
 from runtime.worlds import on_ranks
 
 SET = {

@@ -9,7 +9,7 @@ import pytest
 
 from hemiola.runtime.launch import run_ranks
 from runtime import tcp_ranks
-from strangers import ATTACKS
+from untrusted_peers import ATTACKS
 
 T = TypeVar("T")
 

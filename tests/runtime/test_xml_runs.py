@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hemiola.ir.formats import read_plan
+from hemiola.runtime.checking.trial import Trial, fit_share
 from hemiola.runtime.launch import RankKind
-from hemiola.runtime.trial import Trial, fit_share
 from runtime.campaigns import Job, run_jobs
 from subjects import FILES
 

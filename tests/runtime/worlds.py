@@ -11,9 +11,9 @@ import pytest
 
 import hemiola as hemiola  # its import provides the library's plans, also in processes that start here
 from hemiola.errors import HemiolaError
-from hemiola.runtime.communicator import Communicator
+from hemiola.runtime.bootstrap.store import Store
+from hemiola.runtime.communicator.communicator import Communicator
 from hemiola.runtime.launch import RankKind, run_ranks
-from hemiola.runtime.store import Store
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import pytest
 
 from hemiola.errors import FormatError
 from hemiola.lab.library_plan import plan_of
-from hemiola.runtime.plan_source import PlanRequest
+from hemiola.runtime.plans.plan_source import PlanRequest
 from hemiola.simulator.fit_host import Cores, HostConstants, HostRun, fit_host
 from hemiola.tuning.library_plans import LibraryPlans
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hemiola.errors import TopologyError
-from hemiola.runtime.arrays import ELEMENTS
+from hemiola.runtime.communicator.arrays import ELEMENTS
 from hemiola.topology import this_machine as machine
 from hemiola.topology.parse.yaml_system import read_system
 from hemiola.topology.presets import FOLDER, abouts, load_system, preset_names

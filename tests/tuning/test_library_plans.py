@@ -24,7 +24,7 @@ from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import Plan
 from hemiola.ir.verify import verify
 from hemiola.language.program import Program
-from hemiola.runtime.plan_source import PlanRequest, plan_digest
+from hemiola.runtime.plans.plan_source import PlanRequest, plan_digest
 from hemiola.tuning import library_plans
 from hemiola.tuning.library_plans import LibraryPlans
 
@@ -116,7 +116,7 @@ def test_threads_get_one_plan() -> None:
 
 DIGESTS = """
 import json
-from hemiola.runtime.plan_source import PlanRequest
+from hemiola.runtime.plans.plan_source import PlanRequest
 from hemiola.tuning.library_plans import LibraryPlans
 plans = LibraryPlans()
 questions = [PlanRequest(**{**fields, "hosts": tuple(fields["hosts"])}) for fields in json.loads(input())]

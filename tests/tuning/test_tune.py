@@ -13,8 +13,8 @@ from hemiola.errors import FormatError, TopologyError
 from hemiola.ir.formats import read_plan
 from hemiola.ir.plan import Plan, Protocol
 from hemiola.ir.verify import verify
-from hemiola.runtime.directory_plans import DirectoryPlans
-from hemiola.runtime.plan_source import PlanRequest
+from hemiola.runtime.plans.directory_plans import DirectoryPlans
+from hemiola.runtime.plans.plan_source import PlanRequest
 from hemiola.simulator.bounds import lower_bound
 from hemiola.topology.shapes import load_shape
 from hemiola.topology.system import Level, Link, System

@@ -17,7 +17,7 @@ from hemiola.integrations.bench.bound import FORMULAS, Rates, bound_seconds, mea
 from hemiola.integrations.bench.contestant import IN_PLACE, Task
 from hemiola.integrations.bench.team import RIVALS, TEAMS, Team, obstacle
 from hemiola.integrations.bench.turns import Times, take_turns
-from hemiola.runtime.numbers import NUMBERS
+from hemiola.runtime.communicator.numbers import NUMBERS
 from hemiola.units import format_bandwidth, format_bytes, format_seconds, parse_bytes
 
 Row = tuple[Task, Mapping[str, Times], float]

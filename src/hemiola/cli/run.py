@@ -15,13 +15,13 @@ from hemiola.collectives import KINDS
 from hemiola.ir.plan import Plan
 from hemiola.ir.verdict import Verdict
 from hemiola.runtime.bandwidth import algorithm_bandwidth, bus_bandwidth
-from hemiola.runtime.exercise import Exercise, Outcome, run_exercise
-from hemiola.runtime.judge import judge
+from hemiola.runtime.checking.exercise import Exercise, Outcome, run_exercise
+from hemiola.runtime.checking.trial import Trial, fit_share, num_input_shares
+from hemiola.runtime.communicator.numbers import NUMBERS, OPERATORS
 from hemiola.runtime.launch import RankKind
-from hemiola.runtime.numbers import NUMBERS, OPERATORS
 from hemiola.runtime.perfetto import write_trace
+from hemiola.runtime.plans.judge import judge
 from hemiola.runtime.settings import Settings
-from hemiola.runtime.trial import Trial, fit_share, num_input_shares
 from hemiola.units import format_bandwidth, format_bytes, format_seconds
 
 

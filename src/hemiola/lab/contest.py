@@ -11,10 +11,10 @@ import sys
 from hemiola.integrations.bench.communicator_contestant import CommunicatorContestant
 from hemiola.integrations.bench.contestant import Contestant
 from hemiola.integrations.bench.serve import serve
-from hemiola.runtime.communicator import Communicator
-from hemiola.runtime.environment import read_environment
-from hemiola.runtime.meeting_place import meeting_place
-from hemiola.runtime.store import PrefixedStore, Store
+from hemiola.runtime.bootstrap.environment import read_environment
+from hemiola.runtime.bootstrap.rendezvous import rendezvous_store
+from hemiola.runtime.bootstrap.store import PrefixedStore, Store
+from hemiola.runtime.communicator.communicator import Communicator
 
 
 class GroupContestant(CommunicatorContestant):
@@ -46,7 +46,7 @@ def main(name: str, folder: str, timeout: float) -> None:
 
         contestant = TorchContestant(name, rank, num_ranks, os.path.join(folder, "meeting"), timeout)
     elif name.startswith("groups:"):
-        store = meeting_place(environment, None)
+        store = rendezvous_store(environment, None)
         contestant = GroupContestant(rank, num_ranks, int(name.partition(":")[2]), store, timeout)
         place = contestant.place
     else:

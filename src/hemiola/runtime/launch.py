@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
 
 from hemiola.errors import HemiolaError, PeerLostError, RunError
-from hemiola.runtime.store import LocalStore, Store, StoreServer, TcpStore
+from hemiola.runtime.bootstrap.store import LocalStore, Store, StoreServer, TcpStore
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ import numpy as np
 from hemiola.ir.formats.files import write_atomically
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import NO_PEER, Plan, Rows
-from hemiola.runtime.engine import TRACE
+from hemiola.runtime.communicator.engine import TRACE
 
 
 def write_trace(path: str | os.PathLike[str], plan: Plan, events: Mapping[int, Rows]) -> None:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from hemiola.errors import LimitError
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import NO_PEER, Plan
-from hemiola.runtime.calls import share_chunks
-from hemiola.runtime.trial import num_input_shares
+from hemiola.runtime.checking.trial import num_input_shares
+from hemiola.runtime.communicator.calls import share_chunks
 from hemiola.units import format_bytes
 
 _SLOTS = 4

@@ -10,9 +10,9 @@ from hemiola.compiler.compile import compile_program
 from hemiola.compiler.options import CompileOptions
 from hemiola.ir.plan import Plan
 from hemiola.ir.verdict import Verdict
-from hemiola.runtime.demands import unmet_demand
-from hemiola.runtime.directory_plans import with_own_plans
-from hemiola.runtime.plan_source import (
+from hemiola.runtime.plans.demands import unmet_demand
+from hemiola.runtime.plans.directory_plans import with_own_plans
+from hemiola.runtime.plans.plan_source import (
     CACHED_REQUESTS,
     Choice,
     Explanation,

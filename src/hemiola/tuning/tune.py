@@ -14,7 +14,7 @@ from functools import cached_property
 
 from hemiola.errors import LimitError, TopologyError
 from hemiola.ir.plan import Plan
-from hemiola.runtime.plan_source import PlanRequest
+from hemiola.runtime.plans.plan_source import PlanRequest
 from hemiola.simulator.bounds import Bound, lower_bound
 from hemiola.simulator.replay import simulate
 from hemiola.simulator.tiling import Tiling

@@ -13,7 +13,7 @@ import torch
 
 from hemiola.errors import PeerLostError
 from hemiola.integrations.torch.work import Call, CollectiveWork, Failure, together
-from hemiola.runtime.handle import Handle
+from hemiola.runtime.communicator.handle import Handle
 
 
 def test_the_result_is_copied_once_whoever_asks_first() -> None:

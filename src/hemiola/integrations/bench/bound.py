@@ -25,10 +25,10 @@ import numpy as np
 
 from hemiola import _core
 from hemiola.integrations.bench.contestant import Task
-from hemiola.runtime.arrays import ELEMENTS
+from hemiola.runtime.bootstrap.store import Store
+from hemiola.runtime.communicator.arrays import ELEMENTS
+from hemiola.runtime.communicator.numbers import NUMBERS
 from hemiola.runtime.launch import run_ranks
-from hemiola.runtime.numbers import NUMBERS
-from hemiola.runtime.store import Store
 from hemiola.topology.this_machine import rate_of
 
 BUFFER_BYTES = 64 << 20

@@ -9,9 +9,9 @@ from functools import partial
 from hemiola.integrations.bench.contestant import Task
 from hemiola.integrations.bench.serve import serve
 from hemiola.ir.formats import read_plan
-from hemiola.runtime.communicator import Communicator
-from hemiola.runtime.store import Store
-from hemiola.runtime.trial import Buffers
+from hemiola.runtime.bootstrap.store import Store
+from hemiola.runtime.checking.trial import Buffers
+from hemiola.runtime.communicator.communicator import Communicator
 
 
 class CommunicatorContestant:

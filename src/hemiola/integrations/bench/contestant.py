@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hemiola.collectives import Collective
-from hemiola.runtime.trial import Buffers, Trial, fit_share
+from hemiola.runtime.checking.trial import Buffers, Trial, fit_share
 
 IN_PLACE = {
     "allreduce": True,

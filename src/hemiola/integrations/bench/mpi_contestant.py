@@ -12,7 +12,7 @@ from mpi4py import MPI
 
 from hemiola.integrations.bench.contestant import Task
 from hemiola.integrations.bench.serve import serve
-from hemiola.runtime.trial import Buffers
+from hemiola.runtime.checking.trial import Buffers
 
 TYPES: Mapping[str, MPI.Datatype] = {
     "float32": MPI.FLOAT,

@@ -16,7 +16,7 @@ from typing import Any
 
 from hemiola.errors import HemiolaError
 from hemiola.integrations.bench.contestant import Contestant, Task
-from hemiola.runtime.check import expect
+from hemiola.runtime.checking.check import expect
 
 
 def serve(address: str, rank: int, contestant: Contestant, *, place: int | None = None) -> None:

@@ -14,8 +14,8 @@ import torch.distributed as dist
 
 from hemiola.integrations.bench.contestant import Task
 from hemiola.integrations.bench.serve import serve
-from hemiola.runtime.numbers import Array
-from hemiola.runtime.trial import Buffers
+from hemiola.runtime.checking.trial import Buffers
+from hemiola.runtime.communicator.numbers import Array
 
 
 def _named(new: str, old: str) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from hemiola.integrations.torch.packs import packs
 from hemiola.integrations.torch.splits import split_lengths
 from hemiola.integrations.torch.tensors import flat, joined, room, staged, staged_list
 from hemiola.integrations.torch.work import Call, together
-from hemiola.runtime.communicator import Communicator
+from hemiola.runtime.communicator.communicator import Communicator
 
 
 @dataclass(frozen=True, slots=True)

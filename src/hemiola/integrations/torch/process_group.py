@@ -37,7 +37,7 @@ from hemiola.integrations.torch.checks import check_pairs, only
 from hemiola.integrations.torch.operators import operator_name
 from hemiola.integrations.torch.tensors import goes_as_it_is
 from hemiola.integrations.torch.work import NO_TIMEOUT, Call, CollectiveWork, together
-from hemiola.runtime.communicator import Communicator
+from hemiola.runtime.communicator.communicator import Communicator
 
 _ProcessGroup: Any = ProcessGroup
 """Without its types: they have overloads that nobody calls, and none where PyTorch is not installed."""

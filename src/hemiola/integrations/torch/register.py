@@ -9,7 +9,7 @@ from torch.distributed import Backend
 
 from hemiola.errors import CollectiveError
 from hemiola.integrations.torch.process_group import HemiolaProcessGroup
-from hemiola.runtime.communicator import Communicator
+from hemiola.runtime.communicator.communicator import Communicator
 
 BACKEND = "hemiola"
 

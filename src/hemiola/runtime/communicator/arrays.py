@@ -1,0 +1,92 @@
+"""Arrays: NumPy arrays and anything with the buffer protocol or DLPack, as memory that is never copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from hemiola import _core
+from hemiola.errors import CollectiveError
+from hemiola.runtime.communicator.numbers import NUMBERS
+
+ELEMENTS = {name: code for code, name in enumerate(NUMBERS)}
+"""Element types by the number that the core knows them by."""
+
+_DLPACK = {(2, 16): "float16", (4, 16): "bfloat16", (2, 32): "float32", (2, 64): "float64"} | {
+    (0, 8): "int8", (1, 8): "uint8", (0, 32): "int32", (0, 64): "int64"
+}  # fmt: skip
+"""DLPack's type code and bits."""
+
+
+class Array(Protocol):
+    """What a communicator asks of memory: its element type and size; NumPy's arrays and tensors have both."""
+
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def nbytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BorrowedArray:
+    """Memory of an object that speaks DLPack alone."""
+
+    owner: object
+    address: int
+    nbytes: int
+    dtype: str
+
+    def data_ptr(self) -> int:
+        """Where it begins."""
+        return self.address
+
+
+def as_array(thing: object) -> Array:
+    """The memory of an object, not copied."""
+    if isinstance(thing, np.ndarray) or all(hasattr(thing, name) for name in ("data_ptr", "nbytes", "dtype")):
+        return cast(Array, thing)
+    try:
+        return np.asarray(memoryview(thing))  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    if hasattr(thing, "__dlpack__"):
+        try:
+            address, num_bytes, code, bits, in_order = _core.memory(thing, True)
+        except (RuntimeError, BufferError):
+            raise CollectiveError(
+                f"the memory of {type(thing).__name__} cannot be used: it is read-only, or not the CPU's"
+            ) from None
+        if not in_order:
+            raise CollectiveError("an array must lie in memory in order (C-contiguous); this one does not")
+        return BorrowedArray(
+            thing, address, num_bytes, _DLPACK.get((code, bits), f"type {code} of {bits} bits")
+        )
+    raise CollectiveError(
+        f"a collective moves NumPy arrays and what has the buffer protocol or DLPack, not {type(thing).__name__}"
+    )
+
+
+def element_of(array: Array) -> str:
+    """The name of the element type, a key of ``NUMBERS``."""
+    name = str(array.dtype).removeprefix("torch.")
+    if name not in NUMBERS:
+        raise CollectiveError(f"elements of type {name} are not supported; known are {', '.join(NUMBERS)}")
+    return name
+
+
+def address_of(array: Array, *, writable: bool) -> int:
+    """Where an array begins; one that is not in order, or not writable where it must be, is refused."""
+    if isinstance(array, np.ndarray):
+        if not array.flags.c_contiguous:
+            raise CollectiveError("an array must lie in memory in order (C-contiguous); this one does not")
+        if writable and not array.flags.writeable:
+            raise CollectiveError("the array for the result is read-only")
+        return int(array.ctypes.data)
+    tensor: Any = array
+    if not getattr(tensor, "is_cpu", True):
+        raise CollectiveError(f"the tensor is on {tensor.device}, but this runtime moves memory of the CPU")
+    if not isinstance(array, BorrowedArray) and not tensor.is_contiguous():
+        raise CollectiveError("a tensor must lie in memory in order (contiguous); this one does not")
+    return int(tensor.data_ptr())

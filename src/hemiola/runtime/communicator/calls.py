@@ -1,0 +1,153 @@
+"""Calls: a plan and the shape of the data, made ready for the core once and run as often as wanted."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from hemiola import _core
+from hemiola.collectives import KINDS, Buffer
+from hemiola.errors import CollectiveError, LimitError
+from hemiola.ir.plan import Plan
+from hemiola.ir.rows import as_bytes
+from hemiola.runtime.communicator.arrays import ELEMENTS
+from hemiola.runtime.communicator.numbers import NUMBERS, OPERATORS
+from hemiola.runtime.settings import Settings
+from hemiola.units import format_bytes
+
+_CODES = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 0}
+"""Operators by the number that the core knows them by; an average is a sum that is divided at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How many shares a rank's buffers hold: the units in which the data of a collective is counted."""
+
+    input: int
+    output: int
+    window: int | None
+    """In place: where the input begins in the output (where negative: the output in the input), in shares."""
+
+    @staticmethod
+    def of(plan: Plan, rank: int) -> Shares:
+        """For a rank of a plan; of a custom collective every chunk is a share."""
+        collective = plan.collective
+        unit = share_chunks(plan)
+        inputs, outputs = (int(sizes[rank]) // unit for sizes in collective.named_chunks())
+        alias = collective.alias()
+        if alias is None or alias.offset[rank] < 0:
+            return Shares(inputs, outputs, None)
+        offset = int(alias.offset[rank]) // unit
+        return Shares(inputs, outputs, offset if alias.source == Buffer.INPUT else -offset)
+
+
+def share_chunks(plan: Plan) -> int:
+    """Chunks of one share."""
+    return 1 if plan.collective.custom is not None else plan.collective.chunks
+
+
+def take_part(plan: Plan, rank: int) -> _core.Part:
+    """One rank's part of a plan."""
+    alias = plan.collective.alias()
+    overlaps = alias is not None and alias.offset[rank] >= 0
+    return _core.Part(
+        as_bytes(plan.ranks),
+        as_bytes(plan.threadblocks),
+        as_bytes(plan.steps),
+        as_bytes(plan.dependencies),
+        rank,
+        share_chunks(plan),
+        int(alias.source) if alias is not None and overlaps else -1,
+        int(alias.offset[rank]) if alias is not None and overlaps else 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CallShape:
+    """What a call does beside its plan; equal on all ranks, except for the lengths."""
+
+    element: str
+    op: str
+    share: int
+    """Elements of one share; 0 where every share has its own length."""
+    input_lengths: tuple[int, ...] = ()
+    output_lengths: tuple[int, ...] = ()
+    """Elements of every share, where they differ."""
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether every share has its own length."""
+        return bool(self.input_lengths or self.output_lengths)
+
+
+def make_call(
+    endpoint: _core.Endpoint,
+    part: _core.Part,
+    plan: Plan,
+    digest: bytes,
+    rank: int,
+    shape: CallShape,
+    settings: Settings,
+) -> _core.Call:
+    """A call, ready to run on arrays of its sizes."""
+    check_operator(plan, shape)
+    size = NUMBERS[shape.element].storage.itemsize
+    if part.max_count * size > settings.slot_bytes:
+        raise LimitError(
+            f"plan {plan.name} sends {part.max_count} chunks in one message, which do not fit in a slot of "
+            f"{format_bytes(settings.slot_bytes)} even one element each; set HEMIOLA_SLOT_BYTES to at least "
+            f"{part.max_count * size} rounded up to 64"
+        )
+    shares = Shares.of(plan, rank)
+    if shape.is_uneven:
+        input_elements, output_elements = sum(shape.input_lengths), sum(shape.output_lengths)
+    else:
+        input_elements, output_elements = shares.input * shape.share, shares.output * shape.share
+    divided = output_elements if shape.op == "avg" and KINDS[plan.collective.kind].sums else 0
+    # A rank without any data does not know how much the others have.
+    everybody = all(sum(sizes) > 0 for sizes in zip(*plan.collective.named_chunks(), strict=True))
+    content = (digest, shape.element, shape.op, shape.share if everybody else None, shape.is_uneven)
+    return _core.Call(
+        endpoint,
+        part,
+        ELEMENTS[shape.element],
+        _CODES[shape.op],
+        shape.share,
+        divided,
+        settings.tile_bytes,
+        int.from_bytes(hashlib.sha256(repr(content).encode()).digest()[:8], "little"),
+        describe(
+            plan, replace(shape, input_lengths=(), output_lengths=()) if shape.is_uneven else shape, digest
+        ),
+        input_elements * size,
+        output_elements * size,
+        None if shares.window is None else shares.window * shape.share * size,
+        list(shape.input_lengths),
+        list(shape.output_lengths),
+    )
+
+
+def check_operator(plan: Plan, shape: CallShape) -> None:
+    """Refuse an operator that is unknown or means nothing here."""
+    if shape.op not in OPERATORS:
+        raise CollectiveError(f"there is no operator {shape.op!r}; known are {', '.join(OPERATORS)}")
+    if shape.op == "avg" and plan.collective.custom is not None:
+        raise CollectiveError("avg has no meaning for a custom collective; use sum, and divide afterwards")
+
+
+def describe(plan: Plan, shape: CallShape, digest: bytes) -> str:
+    """A call in words, for messages."""
+    collective = plan.collective
+    size = NUMBERS[shape.element].storage.itemsize
+    words = [
+        f"{collective.kind} of {f'{format_bytes(shape.share * size)} a share' if shape.share else 'shares of their own length'}",
+        f"{shape.element} {shape.op}" if KINDS[collective.kind].sums else shape.element,
+        *(["in place"] if collective.in_place else []),
+        *(
+            [f"root {collective.root}"]
+            if collective.kind in ("broadcast", "reduce", "gather", "scatter")
+            else []
+        ),
+        f"plan {plan.name} {digest[:4].hex()}",
+    ]
+    return ", ".join(words)

@@ -1,0 +1,169 @@
+"""Engine: runs prepared calls of one group, at once or in turn, and turns failures into errors."""
+
+from __future__ import annotations
+
+import time
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from hemiola import _core
+from hemiola.errors import CollectiveError, MismatchError, PeerLostError, RunError, VerificationError
+from hemiola.ir.plan import Plan
+from hemiola.runtime.bootstrap.membership import INTERRUPTED, MISMATCH, PEER_LOST, Membership
+from hemiola.runtime.communicator.arrays import Array, address_of
+from hemiola.runtime.communicator.call_queue import CallQueue
+from hemiola.runtime.communicator.calls import CallShape, make_call, take_part
+from hemiola.runtime.communicator.handle import Handle
+from hemiola.runtime.plans.judge import judge
+from hemiola.runtime.settings import Settings
+
+TRACE = np.dtype(
+    [
+        ("threadblock", "<u4"), ("step", "<u4"), ("tile", "<u4"), ("reserved", "<u4"),
+        ("begin", "<i8"), ("end", "<i8"), ("num_bytes", "<u8"),
+    ]
+)  # fmt: skip
+"""One step of one tile as it happened; times are monotonic nanoseconds, the same clock for all ranks of a host."""
+
+SLICE_SECONDS = 0.25
+"""How long a link is tried before the peers are looked at."""
+
+
+class Engine:
+    """One rank of one group. Calls are to be made in the same order on all ranks."""
+
+    def __init__(self, membership: Membership, settings: Settings) -> None:
+        self.membership = membership
+        self.settings = settings
+        self.queue = CallQueue(f"hemiola {membership.group}")
+        self._parts: dict[bytes, _core.Part] = {}
+        self._judged: set[bytes] = set()
+        self._closed = False
+
+    def prepare(self, plan: Plan, digest: bytes, shape: CallShape, *, proven: bool) -> _core.Call:
+        """A call of a plan, with its connections made; a plan that nobody has proven yet is proven first."""
+        self.check_open()
+        if not proven:
+            self._judge(plan, digest)
+        part = self._parts.get(digest)
+        if part is None:
+            part = take_part(plan, self.membership.rank)
+            self._parts[digest] = part
+        try:
+            self._reach(part)
+        except KeyboardInterrupt:
+            self._tell_of_interrupt()
+            raise
+        return make_call(
+            self.membership.endpoint, part, plan, digest, self.membership.rank, shape, self.settings
+        )
+
+    def start(self, call: _core.Call, input: Array, output: Array, *, wait: bool) -> Handle | None:
+        """Run a call after those before it: here and now where possible, in the queue's thread otherwise."""
+        if wait and self.queue.num_pending == 0:
+            self.run(call, input, output)
+            return None
+        self.check_open()
+        handle = self.queue.put(lambda: self.run(call, input, output))
+        if not wait:
+            return handle
+        handle.wait()
+        return None
+
+    def run(self, call: _core.Call, input: Array, output: Array) -> None:
+        """Run a call in this thread; the GIL is free while data moves."""
+        if isinstance(input, np.ndarray) and isinstance(output, np.ndarray):
+            try:
+                failure = call.run(input, output)
+            except (BufferError, ValueError) as error:
+                self.refuse(input, output, error)
+        else:
+            source = address_of(input, writable=output is input)
+            target = source if output is input else address_of(output, writable=True)
+            try:
+                failure = call.run_at(source, target)
+            except ValueError as error:
+                raise CollectiveError(str(error)) from None
+        if failure is not None:
+            self.fail(failure)
+
+    def trace(self, call: _core.Call, input: Array, output: Array) -> npt.NDArray[np.void]:
+        """Run a call in this thread and return every step of it, rows of TRACE in the order in which they ended."""
+        failure, events = call.trace_at(address_of(input, writable=False), address_of(output, writable=True))
+        if failure is not None:
+            self.fail(failure)
+        return events.view(TRACE)
+
+    def check_open(self) -> None:
+        """Refuse a communicator that was closed or that a forked child inherited."""
+        if self.membership.endpoint.is_forked:
+            raise RunError("this communicator belongs to the parent process; make a new one after the fork")
+        if self._closed:
+            raise RunError(f"the communicator {self.membership.group!r} is closed")
+
+    def fail(self, failure: _core.RunFailure) -> NoReturn:
+        """Raise what the core reports."""
+        self.membership.note_failure(failure)
+        kind, rank, text = failure
+        if kind == PEER_LOST:
+            raise PeerLostError(rank, text)
+        raise MismatchError(text) if kind == MISMATCH else RunError(text)
+
+    def close(self) -> None:
+        """Wait for the calls under way, tell the peers, and give everything back."""
+        if not self._closed and not self.membership.endpoint.is_forked:
+            self._closed = True
+            self.queue.close()
+            self.membership.leave()
+
+    def _reach(self, part: _core.Part) -> None:
+        """Make the links that a part needs, unless something is wrong with a peer."""
+        deadline = time.monotonic() + self.settings.timeout
+        endpoint = self.membership.endpoint
+        for peer, index in self.membership.missing_links(part.sends + part.receives):
+            # Before the first attempt, which may take long: others ask for whom this rank waits.
+            endpoint.set_linking(peer)
+            if self.membership.try_link(peer, index, SLICE_SECONDS):
+                continue
+            self.membership.note_waiting(peer, begin=True)
+            while not self.membership.try_link(peer, index, SLICE_SECONDS):
+                endpoint.set_linking(peer)
+                self.check_peer(peer)
+                if time.monotonic() > deadline:
+                    late = self.membership.awaited_in_the_end(peer)
+                    words = f"rank {late} did not connect within {self.settings.timeout:g} s: it has not made this call"
+                    self.fail(endpoint.fail(PEER_LOST, late, words))
+            self.membership.note_waiting(peer, begin=False)
+        endpoint.set_linking(-1)
+
+    def _tell_of_interrupt(self) -> None:
+        """The others would wait for links that this rank no longer makes."""
+        self.membership.note_failure(
+            self.membership.endpoint.fail(INTERRUPTED, self.membership.rank, "it was interrupted")
+        )
+
+    def check_peer(self, peer: int) -> None:
+        """Raise what is known to be wrong with the group, or with a peer that is waited for outside a call."""
+        links = self.membership.links
+        gone = links is not None and not self.membership.endpoint.is_local(peer) and links.is_gone(peer)
+        failure = self.membership.endpoint.check([peer]) or self.membership.noted_failure()
+        if failure is None and gone:
+            failure = (PEER_LOST, peer, f"rank {peer} is gone: nobody listens at its address any more")
+        if failure is not None:
+            self.fail(self.membership.endpoint.fail(*failure))  # and the others hear it, too
+
+    def _judge(self, plan: Plan, digest: bytes) -> None:
+        if digest in self._judged:
+            return
+        verdict = judge(plan, slots=self.settings.slots)
+        if not verdict.ok:
+            raise VerificationError(f"plan {plan.name} is not run, because it is not right:\n{verdict}")
+        self._judged.add(digest)
+
+    def refuse(self, input: Array, output: Array, error: Exception) -> NoReturn:
+        """Raise what is wrong with the arrays of a call that the core did not take."""
+        address_of(input, writable=False)
+        address_of(output, writable=True)
+        raise CollectiveError(str(error)) from None
