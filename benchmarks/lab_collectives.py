@@ -21,8 +21,8 @@ from pathlib import Path
 
 from hemiola.compiler.options import CompileOptions
 from hemiola.errors import HemiolaError
-from hemiola.integrations.bench.contestant import IN_PLACE
-from hemiola.integrations.bench.team import obstacle as missing_library
+from hemiola.integrations.bench.backend import IN_PLACE
+from hemiola.integrations.bench.backend_processes import obstacle as missing_library
 from hemiola.ir.plan import Plan
 from hemiola.lab.library_plan import plan_of, rings
 from hemiola.lab.measure import Measured

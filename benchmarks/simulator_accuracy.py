@@ -22,9 +22,9 @@ from typing import Any
 
 from hemiola import _core
 from hemiola.errors import HemiolaError, LabError
+from hemiola.integrations.bench.backend import IN_PLACE, Task
+from hemiola.integrations.bench.backend_processes import BackendProcesses
 from hemiola.integrations.bench.bound import measure_rates
-from hemiola.integrations.bench.contestant import IN_PLACE, Task
-from hemiola.integrations.bench.team import Team
 from hemiola.integrations.bench.turns import take_turns
 from hemiola.ir.plan import Plan
 from hemiola.lab.library_plan import plan_of, rings
@@ -226,11 +226,12 @@ def host_runs(sizes: Sequence[int]) -> list[HostRun]:
     found: dict[tuple[int, str, int], list[float]] = {}
     for _ in range(HOST_SWEEPS):
         for num_ranks in sorted((*FITTED_RANKS, *OTHER_RANKS)):
-            with Team(OWN, num_ranks, HOST_TIMEOUT) as team:
-                team.meet()
+            with BackendProcesses(OWN, num_ranks, HOST_TIMEOUT) as backend:
+                backend.wait_for_ranks()
                 for kind in (*FITTED_KINDS, *OTHER_KINDS):
                     for size in (one - one % (num_ranks * ELEMENT_BYTES) for one in sizes):
-                        times = take_turns([team], Task(kind, num_ranks, size, "float32"), HOST_ROUNDS)[OWN]
+                        task = Task(kind, num_ranks, size, "float32")
+                        times = take_turns([backend], task, HOST_ROUNDS)[OWN]
                         found.setdefault((num_ranks, kind, size), []).append(times.median)
     plans, runs = LibraryPlans(), []
     for (num_ranks, kind, size), medians in found.items():

@@ -7,6 +7,7 @@ from itertools import chain
 import pytest
 
 from algorithms.grid import LEVELS
+from hemiola.algorithms.buffer_places import Block, merge_runs
 from hemiola.algorithms.phases import (
     Layout,
     groups_of,
@@ -14,8 +15,7 @@ from hemiola.algorithms.phases import (
     packed_outside_first,
     strided_inside_first,
 )
-from hemiola.algorithms.places import Block, merge_runs
-from hemiola.algorithms.twos import split_twos
+from hemiola.algorithms.powers_of_two import split_powers_of_two
 
 ALL_LEVELS = [levels for shapes in LEVELS.values() for levels in shapes]
 
@@ -51,8 +51,8 @@ def test_runs_that_touch_become_one() -> None:
 
 
 @pytest.mark.parametrize(("ranks", "levels"), [(1, (1,)), (7, (7,)), (8, (1, 2, 2, 2)), (12, (3, 2, 2))])
-def test_twos_are_split_off(ranks: int, levels: tuple[int, ...]) -> None:
-    assert split_twos(ranks) == levels
+def test_powers_of_two_are_split_off(ranks: int, levels: tuple[int, ...]) -> None:
+    assert split_powers_of_two(ranks) == levels
 
 
 def check_shares(levels: tuple[int, ...], layout: Layout, order: list[int]) -> None:

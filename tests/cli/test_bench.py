@@ -1,4 +1,4 @@
-"""hemiola bench: rows for every size, contestants that take turns, and what is missing."""
+"""hemiola bench: rows for every size, backends that take turns, and what is missing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from cli.invoke import answer, refusal, succeed
 from hemiola.cli import bench
-from hemiola.integrations.bench import bound, team
+from hemiola.integrations.bench import backend_processes, bound
+from hemiola.integrations.bench.backend import IN_PLACE, Task
 from hemiola.integrations.bench.bound import FORMULAS, WORK, Rates, bound_seconds
-from hemiola.integrations.bench.contestant import IN_PLACE, Task
 from hemiola.integrations.bench.turns import Times, take_turns
 
 RATES = Rates(2, 10e9, 5e9)
@@ -37,9 +37,9 @@ def known_rates(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("mpi", marks=NEEDS_MPI),
     ],
 )
-def test_every_team_does_every_collective_right(name: str) -> None:
-    with team.Team(name, 2, 60.0) as one:
-        one.meet()
+def test_every_backend_does_every_collective_right(name: str) -> None:
+    with backend_processes.BackendProcesses(name, 2, 60.0) as one:
+        one.wait_for_ranks()
         for collective in IN_PLACE:
             one.prepare(Task(collective, 2, 4096, "float32"))
             assert one.time_block(2) > 0
@@ -104,7 +104,7 @@ def test_the_machine_is_measured_with_all_cores(monkeypatch: pytest.MonkeyPatch)
 
 
 class Player:
-    """A team that writes down when it is its turn."""
+    """A backend that writes down when it is its turn."""
 
     def __init__(self, name: str, score: list[str], seconds: Iterator[float]) -> None:
         self.name = name
@@ -151,7 +151,7 @@ def missing_torch(name: str, package: str | None = None) -> object:
 
 
 def test_who_is_missing_and_asked_for_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(team, "find_spec", missing_torch)
+    monkeypatch.setattr(backend_processes, "find_spec", missing_torch)
     monkeypatch.setattr(shutil, "which", lambda _: None)
     mpi = refusal("bench", "allreduce", "--against", "mpi")
     assert mpi == "MPI is not installed; install Open MPI and mpi4py with: make mpi"
@@ -166,7 +166,7 @@ def test_a_type_that_mpi_lacks_is_one_message() -> None:
 
 @pytest.mark.usefixtures("known_rates")
 def test_who_is_missing_and_not_asked_for_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(team, "find_spec", missing_torch)
+    monkeypatch.setattr(backend_processes, "find_spec", missing_torch)
     monkeypatch.setattr(shutil, "which", lambda _: None)
     found = answer("bench", "allreduce", "--sizes", "64", "--repeat", 1)
     assert ["MPI" in note or "PyTorch" in note for note in found["notes"]] == [True, True]
@@ -174,7 +174,7 @@ def test_who_is_missing_and_not_asked_for_is_a_note(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("known_rates")
-def test_a_contestant_that_cannot_start_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_cannot_start_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEMIOLA_SLOTS", "many")
     said = refusal("bench", "allreduce", "--sizes", "64", "--against", "")
     assert said.startswith("communicator could not go on: rank ")
@@ -191,7 +191,7 @@ def test_a_contestant_that_cannot_start_is_one_message(monkeypatch: pytest.Monke
         (["alltoall", "--ranks", "3", "--sizes", "8"], "alltoall of float32 on 3 ranks takes a multiple of 12 bytes"),
         (["allreduce", "--sizes", "64..4"], "a range begins above zero and ends no lower"),
         (["allreduce", "--sizes", "large"], "expected a size"),
-        (["allreduce", "--against", "nccl"], "there is no contestant 'nccl'; known are gloo, mpi"),
+        (["allreduce", "--against", "nccl"], "there is no backend 'nccl'; known are gloo, mpi"),
         (["allgather", "--against", "", "--sizes", "1TiB"], "use smaller sizes or fewer ranks"),
     ],
 )  # fmt: skip

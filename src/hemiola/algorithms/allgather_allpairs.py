@@ -11,7 +11,7 @@ from fractions import Fraction
 from hemiola.algorithms.cost import CostCard
 from hemiola.algorithms.exchanges import ALL_PAIRS
 from hemiola.algorithms.phases import Phase, all_gather
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllGather
 from hemiola.language.program import Program
 
@@ -21,7 +21,7 @@ def allgather_allpairs(
 ) -> Program:
     """Every rank sends its chunk to every other directly."""
     collective = AllGather(ranks, in_place=in_place)
-    p = start("allgather_allpairs", collective, instances=instances, protocol=protocol)
+    p = start_program("allgather_allpairs", collective, instances=instances, protocol=protocol)
     blocks = [((rank, 1),) for rank in range(ranks)]
     all_gather(p, [Phase(ALL_PAIRS, [range(ranks)], [blocks])])
     return p

@@ -14,7 +14,7 @@ from hemiola.algorithms.cost import CostCard
 from hemiola.algorithms.levels import exchanges_of, steps_over
 from hemiola.algorithms.phases import all_gather, phases_of, strided_inside_first
 from hemiola.algorithms.shapes import any_levels_and_exchanges, require
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllGather
 from hemiola.language.program import Program
 
@@ -32,7 +32,7 @@ def allgather_hierarchical(
     """All-gather from the outermost level inwards; any number of levels."""
     name = "allgather_hierarchical"
     require(name, any_levels_and_exchanges(ranks=ranks, levels=levels, inside=inside, across=across))
-    p = start(name, AllGather(ranks, in_place=in_place), instances=instances, protocol=protocol)
+    p = start_program(name, AllGather(ranks, in_place=in_place), instances=instances, protocol=protocol)
     all_gather(p, phases_of(levels, exchanges_of(levels, inside, across), strided_inside_first))
     return p
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 from hemiola.algorithms.cost import CostCard
 from hemiola.algorithms.exchanges import HALVING
 from hemiola.algorithms.phases import all_gather, packed_outside_first, phases_of
-from hemiola.algorithms.start import start
-from hemiola.algorithms.twos import split_twos
+from hemiola.algorithms.powers_of_two import split_powers_of_two
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllGather
 from hemiola.language.program import Program
 
@@ -24,13 +24,13 @@ def allgather_recursive_doubling(
 ) -> Program:
     """Ranks swap all they have at distance 1, 2, 4, ...; any number of ranks."""
     collective = AllGather(ranks, in_place=in_place)
-    p = start("allgather_recursive_doubling", collective, instances=instances, protocol=protocol)
-    levels = split_twos(ranks)
+    p = start_program("allgather_recursive_doubling", collective, instances=instances, protocol=protocol)
+    levels = split_powers_of_two(ranks)
     all_gather(p, phases_of(levels, [HALVING] * len(levels), packed_outside_first)[::-1])
     return p
 
 
 def cost(*, ranks: int) -> CostCard:
     """At most ceil(log2 n) steps, (n - 1) S per rank."""
-    steps = sum(HALVING.steps(size, True) for size in split_twos(ranks))
+    steps = sum(HALVING.steps(size, True) for size in split_powers_of_two(ranks))
     return CostCard.even(ranks=ranks, steps=steps, sent=Fraction(ranks - 1))

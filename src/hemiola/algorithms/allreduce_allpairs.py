@@ -10,7 +10,7 @@ from __future__ import annotations
 from hemiola.algorithms.cost import CostCard, share_of_others
 from hemiola.algorithms.exchanges import ALL_PAIRS
 from hemiola.algorithms.phases import Phase, all_reduce
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllReduce
 from hemiola.language.program import Program
 
@@ -20,7 +20,7 @@ def allreduce_allpairs(
 ) -> Program:
     """Every rank collects its own chunk from all, adds it up and sends the sum to all."""
     collective = AllReduce(ranks, ranks, in_place=in_place)
-    p = start("allreduce_allpairs", collective, instances=instances, protocol=protocol)
+    p = start_program("allreduce_allpairs", collective, instances=instances, protocol=protocol)
     blocks = [((rank, 1),) for rank in range(ranks)]
     all_reduce(p, [Phase(ALL_PAIRS, [range(ranks)], [blocks])])
     return p

@@ -11,7 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hemiola.algorithms.cost import CostCard
-from hemiola.algorithms.start import copy_if_alone, start
+from hemiola.algorithms.start_program import copy_if_alone, start_program
 from hemiola.algorithms.trees import complementary_trees, depth, pass_down, sum_up
 from hemiola.collectives import AllReduce
 from hemiola.language.program import INPUT, OUTPUT, Program
@@ -22,7 +22,7 @@ def allreduce_double_binary_tree(
 ) -> Program:
     """Two complementary trees with half of the data each: sums climb, copies come back, in a pipeline."""
     collective = AllReduce(ranks, 2 * chunks, in_place=in_place)
-    p = start("allreduce_double_binary_tree", collective, instances=instances, protocol=protocol)
+    p = start_program("allreduce_double_binary_tree", collective, instances=instances, protocol=protocol)
     if copy_if_alone(p):
         return p
     keep = INPUT if in_place else OUTPUT

@@ -11,8 +11,8 @@ from __future__ import annotations
 from hemiola.algorithms.cost import CostCard, share_of_others
 from hemiola.algorithms.exchanges import HALVING
 from hemiola.algorithms.phases import all_reduce, packed_inside_first, phases_of
-from hemiola.algorithms.start import start
-from hemiola.algorithms.twos import split_twos
+from hemiola.algorithms.powers_of_two import split_powers_of_two
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllReduce
 from hemiola.language.program import Program
 
@@ -22,13 +22,13 @@ def allreduce_halving_doubling(
 ) -> Program:
     """Recursive halving, then recursive doubling, nearest ranks first; any number of ranks."""
     collective = AllReduce(ranks, ranks, in_place=in_place)
-    p = start("allreduce_halving_doubling", collective, instances=instances, protocol=protocol)
-    levels = split_twos(ranks)
+    p = start_program("allreduce_halving_doubling", collective, instances=instances, protocol=protocol)
+    levels = split_powers_of_two(ranks)
     all_reduce(p, phases_of(levels, [HALVING] * len(levels), packed_inside_first))
     return p
 
 
 def cost(*, ranks: int) -> CostCard:
     """At most 2 ceil(log2 n) steps, 2 (n - 1) / n S per rank."""
-    steps = 2 * sum(HALVING.steps(size, True) for size in split_twos(ranks))
+    steps = 2 * sum(HALVING.steps(size, True) for size in split_powers_of_two(ranks))
     return CostCard.even(ranks=ranks, steps=steps, sent=2 * share_of_others(ranks))

@@ -13,7 +13,7 @@ from hemiola.algorithms.cost import CostCard, share_of_others
 from hemiola.algorithms.levels import exchanges_of, steps_over
 from hemiola.algorithms.phases import all_reduce, packed_inside_first, phases_of
 from hemiola.algorithms.shapes import any_levels_and_exchanges, require
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllReduce
 from hemiola.language.program import Program
 
@@ -31,7 +31,9 @@ def allreduce_hierarchical(
     """Reduce-scatter from the innermost level outwards, all-gather back; any number of levels."""
     name = "allreduce_hierarchical"
     require(name, any_levels_and_exchanges(ranks=ranks, levels=levels, inside=inside, across=across))
-    p = start(name, AllReduce(ranks, ranks, in_place=in_place), instances=instances, protocol=protocol)
+    p = start_program(
+        name, AllReduce(ranks, ranks, in_place=in_place), instances=instances, protocol=protocol
+    )
     all_reduce(p, phases_of(levels, exchanges_of(levels, inside, across), packed_inside_first))
     return p
 

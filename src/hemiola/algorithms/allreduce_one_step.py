@@ -11,7 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hemiola.algorithms.cost import CostCard
-from hemiola.algorithms.start import copy_if_alone, start
+from hemiola.algorithms.start_program import copy_if_alone, start_program
 from hemiola.collectives import AllReduce
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -21,7 +21,7 @@ def allreduce_one_step(
 ) -> Program:
     """Everybody sends everything to everybody and adds up alone; for tiny sizes."""
     collective = AllReduce(ranks, in_place=in_place)
-    p = start("allreduce_one_step", collective, instances=instances, protocol=protocol)
+    p = start_program("allreduce_one_step", collective, instances=instances, protocol=protocol)
     if copy_if_alone(p):
         return p
     keep = "sums" if in_place else OUTPUT

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hemiola.algorithms.cost import CostCard, share_of_others
 from hemiola.algorithms.exchanges import RING
 from hemiola.algorithms.phases import Phase, all_reduce
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllReduce
 from hemiola.language.program import Program
 
@@ -20,7 +20,7 @@ def allreduce_ring(
 ) -> Program:
     """Every chunk goes round the ring twice: summed, then copied."""
     collective = AllReduce(ranks, ranks, in_place=in_place)
-    p = start("allreduce_ring", collective, instances=instances, protocol=protocol)
+    p = start_program("allreduce_ring", collective, instances=instances, protocol=protocol)
     blocks = [(((rank + 1) % ranks, 1),) for rank in range(ranks)]
     all_reduce(p, [Phase(RING, [range(ranks)], [blocks])])
     return p

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hemiola.algorithms.cost import CostCard, share_of_others
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllToAll
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -22,7 +22,7 @@ def alltoall_allpairs(
 ) -> Program:
     """Every rank sends every other its chunk directly."""
     collective = AllToAll(ranks, in_place=in_place)
-    p = start("alltoall_allpairs", collective, instances=instances, protocol=protocol)
+    p = start_program("alltoall_allpairs", collective, instances=instances, protocol=protocol)
     exchange_directly(p, range(ranks))
     return p
 

@@ -15,7 +15,7 @@ from hemiola.algorithms.alltoall_allpairs import cost as cost_of_all_pairs
 from hemiola.algorithms.alltoall_allpairs import exchange_directly
 from hemiola.algorithms.cost import CostCard
 from hemiola.algorithms.shapes import nodes_by_local, require
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllToAll
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -31,7 +31,7 @@ def alltoall_three_step(
     """Gather at a gate, one message per pair of nodes, spread from the gate there."""
     require("alltoall_three_step", nodes_by_local(ranks=ranks, levels=levels))
     collective = AllToAll(ranks, in_place=in_place)
-    p = start("alltoall_three_step", collective, instances=instances, protocol=protocol)
+    p = start_program("alltoall_three_step", collective, instances=instances, protocol=protocol)
     if 1 in levels:
         exchange_directly(p, range(ranks))
         return p

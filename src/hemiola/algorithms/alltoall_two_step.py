@@ -13,7 +13,7 @@ from fractions import Fraction
 from hemiola.algorithms.alltoall_allpairs import exchange_directly
 from hemiola.algorithms.cost import CostCard
 from hemiola.algorithms.shapes import nodes_by_local, require
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllToAll
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -29,7 +29,7 @@ def alltoall_two_step(
     """Gather inside the node what goes to the same place, then one message per pair of nodes and place."""
     require("alltoall_two_step", nodes_by_local(ranks=ranks, levels=levels))
     collective = AllToAll(ranks, in_place=in_place)
-    p = start("alltoall_two_step", collective, instances=instances, protocol=protocol)
+    p = start_program("alltoall_two_step", collective, instances=instances, protocol=protocol)
     if 1 in levels:
         exchange_directly(p, range(ranks))
         return p

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hemiola.algorithms.cost import CostCard
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllToNext
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -15,7 +15,7 @@ def alltonext_direct(
 ) -> Program:
     """Every rank sends its data to the next one."""
     collective = AllToNext(ranks).with_place(in_place=in_place)
-    p = start("alltonext_direct", collective, instances=instances, protocol=protocol)
+    p = start_program("alltonext_direct", collective, instances=instances, protocol=protocol)
     for rank in range(ranks - 1):
         p.chunk(rank, INPUT).copy(rank + 1, OUTPUT, 0)
     return p

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from hemiola.algorithms.cost import CostCard
 from hemiola.algorithms.shapes import nodes_by_local, require
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import AllToNext
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -29,7 +29,7 @@ def alltonext_scattered(
     require("alltonext_scattered", nodes_by_local(ranks=ranks, levels=levels))
     local = levels[1]
     collective = AllToNext(ranks, local).with_place(in_place=in_place)
-    p = start("alltonext_scattered", collective, instances=instances, protocol=protocol)
+    p = start_program("alltonext_scattered", collective, instances=instances, protocol=protocol)
     for rank in range(ranks - 1):
         if (rank + 1) % local:
             p.chunk(rank, INPUT, 0, local).copy(rank + 1, OUTPUT, 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hemiola.algorithms.cost import CostCard
-from hemiola.algorithms.start import copy_if_alone, start
+from hemiola.algorithms.start_program import copy_if_alone, start_program
 from hemiola.algorithms.trees import chain, pass_down
 from hemiola.collectives import Broadcast
 from hemiola.language.program import INPUT, OUTPUT, Program
@@ -27,7 +27,7 @@ def broadcast_chain(
 ) -> Program:
     """Pieces follow each other along a chain that begins at the root."""
     collective = Broadcast(ranks, chunks, root=root, in_place=in_place)
-    p = start("broadcast_chain", collective, instances=instances, protocol=protocol)
+    p = start_program("broadcast_chain", collective, instances=instances, protocol=protocol)
     if copy_if_alone(p):
         return p
     if not in_place:

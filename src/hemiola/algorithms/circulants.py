@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hemiola.algorithms.places import Block, GatherPlace, SumPlace, merge_runs
+from hemiola.algorithms.buffer_places import Block, GatherPlace, SumPlace, merge_runs
 from hemiola.language.program import Program
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hemiola.algorithms import circulants, pairs, rings
-from hemiola.algorithms.places import Block, GatherPlace, SumPlace
+from hemiola.algorithms.buffer_places import Block, GatherPlace, SumPlace
 from hemiola.language.program import Program
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hemiola.algorithms.cost import CostCard
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import Gather
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -15,7 +15,7 @@ def gather_direct(
 ) -> Program:
     """Every rank sends its data to the root directly."""
     collective = Gather(ranks, root=root, in_place=in_place)
-    p = start("gather_direct", collective, instances=instances, protocol=protocol)
+    p = start_program("gather_direct", collective, instances=instances, protocol=protocol)
     for hop in range(1 if in_place else 0, ranks):
         rank = (root + hop) % ranks
         p.chunk(rank, INPUT).copy(root, OUTPUT, rank)

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from hemiola.algorithms.binomial import cut_at_end, depth, links, longest_run, total_chunks
 from hemiola.algorithms.cost import CostCard
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import Gather
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -20,7 +20,7 @@ def gather_tree(
 ) -> Program:
     """A binomial tree: every rank sends on one run of its own and its children's data."""
     collective = Gather(ranks, root=root, in_place=in_place)
-    p = start("gather_tree", collective, instances=instances, protocol=protocol)
+    p = start_program("gather_tree", collective, instances=instances, protocol=protocol)
     if not in_place:
         p.chunk(root, INPUT).copy(root, OUTPUT, root)
     for v, _, length in links(ranks):

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from hemiola.algorithms.buffer_places import Block, GatherPlace, sum_places
 from hemiola.algorithms.exchanges import Exchange
-from hemiola.algorithms.places import Block, GatherPlace, sum_places
-from hemiola.algorithms.start import copy_if_alone
+from hemiola.algorithms.start_program import copy_if_alone
 from hemiola.language.program import INPUT, OUTPUT, Program
 
 Levels = tuple[int, ...]

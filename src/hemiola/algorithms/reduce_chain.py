@@ -11,7 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hemiola.algorithms.cost import CostCard
-from hemiola.algorithms.start import copy_if_alone, start
+from hemiola.algorithms.start_program import copy_if_alone, start_program
 from hemiola.algorithms.trees import chain, sum_up
 from hemiola.collectives import Reduce
 from hemiola.language.program import INPUT, OUTPUT, Program
@@ -28,7 +28,7 @@ def reduce_chain(
 ) -> Program:
     """Pieces follow each other along a chain that ends at the root, summed on the way."""
     collective = Reduce(ranks, chunks, root=root, in_place=in_place)
-    p = start("reduce_chain", collective, instances=instances, protocol=protocol)
+    p = start_program("reduce_chain", collective, instances=instances, protocol=protocol)
     if copy_if_alone(p):
         return p
     tree = chain([(root + hop) % ranks for hop in range(ranks)])

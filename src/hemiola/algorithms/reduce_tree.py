@@ -11,7 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hemiola.algorithms.cost import CostCard
-from hemiola.algorithms.start import copy_if_alone, start
+from hemiola.algorithms.start_program import copy_if_alone, start_program
 from hemiola.algorithms.trees import complementary_trees, depth, sum_up
 from hemiola.collectives import Reduce
 from hemiola.language.program import INPUT, OUTPUT, Program
@@ -28,7 +28,7 @@ def reduce_tree(
 ) -> Program:
     """Two complementary trees below the root, each summing half of the data, in a pipeline."""
     collective = Reduce(ranks, 2 * chunks, root=root, in_place=in_place)
-    p = start("reduce_tree", collective, instances=instances, protocol=protocol)
+    p = start_program("reduce_tree", collective, instances=instances, protocol=protocol)
     if copy_if_alone(p):
         return p
     others = [(root + hop) % ranks for hop in range(1, ranks)]

@@ -12,7 +12,7 @@ from hemiola.algorithms.cost import CostCard, share_of_others
 from hemiola.algorithms.levels import exchanges_of, steps_over
 from hemiola.algorithms.phases import phases_of, reduce_scatter, strided_inside_first
 from hemiola.algorithms.shapes import any_levels_and_exchanges, require
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import ReduceScatter
 from hemiola.language.program import Program
 
@@ -30,7 +30,7 @@ def reducescatter_hierarchical(
     """Reduce-scatter from the innermost level outwards; any number of levels."""
     name = "reducescatter_hierarchical"
     require(name, any_levels_and_exchanges(ranks=ranks, levels=levels, inside=inside, across=across))
-    p = start(name, ReduceScatter(ranks, in_place=in_place), instances=instances, protocol=protocol)
+    p = start_program(name, ReduceScatter(ranks, in_place=in_place), instances=instances, protocol=protocol)
     reduce_scatter(p, phases_of(levels, exchanges_of(levels, inside, across), strided_inside_first)[::-1])
     return p
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from hemiola.algorithms.cost import CostCard, share_of_others
 from hemiola.algorithms.exchanges import HALVING
 from hemiola.algorithms.phases import packed_outside_first, phases_of, reduce_scatter
-from hemiola.algorithms.start import start
-from hemiola.algorithms.twos import split_twos
+from hemiola.algorithms.powers_of_two import split_powers_of_two
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import ReduceScatter
 from hemiola.language.program import Program
 
@@ -22,13 +22,13 @@ def reducescatter_recursive_halving(
 ) -> Program:
     """Ranks swap halves of what they answer for, farthest first; any number of ranks."""
     collective = ReduceScatter(ranks, in_place=in_place)
-    p = start("reducescatter_recursive_halving", collective, instances=instances, protocol=protocol)
-    levels = split_twos(ranks)
+    p = start_program("reducescatter_recursive_halving", collective, instances=instances, protocol=protocol)
+    levels = split_powers_of_two(ranks)
     reduce_scatter(p, phases_of(levels, [HALVING] * len(levels), packed_outside_first))
     return p
 
 
 def cost(*, ranks: int) -> CostCard:
     """At most ceil(log2 n) steps, (n - 1) / n S per rank."""
-    steps = sum(HALVING.steps(size, True) for size in split_twos(ranks))
+    steps = sum(HALVING.steps(size, True) for size in split_powers_of_two(ranks))
     return CostCard.even(ranks=ranks, steps=steps, sent=share_of_others(ranks))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hemiola.algorithms.places import Block, GatherPlace, SumPlace
+from hemiola.algorithms.buffer_places import Block, GatherPlace, SumPlace
 from hemiola.language.program import Program
 
 

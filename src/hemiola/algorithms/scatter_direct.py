@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hemiola.algorithms.cost import CostCard, share_of_others
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import Scatter
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -15,7 +15,7 @@ def scatter_direct(
 ) -> Program:
     """The root sends every rank its part directly."""
     collective = Scatter(ranks, root=root, in_place=in_place)
-    p = start("scatter_direct", collective, instances=instances, protocol=protocol)
+    p = start_program("scatter_direct", collective, instances=instances, protocol=protocol)
     for hop in range(1 if in_place else 0, ranks):
         rank = (root + hop) % ranks
         p.chunk(root, INPUT, rank).copy(rank, OUTPUT, 0)

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from hemiola.algorithms.binomial import cut_at_end, depth, links, longest_run, total_chunks
 from hemiola.algorithms.cost import CostCard, share_of_others
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import Scatter
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -21,7 +21,7 @@ def scatter_tree(
 ) -> Program:
     """A binomial tree: every rank receives one run for its subtree and passes on its children's part."""
     collective = Scatter(ranks, root=root, in_place=in_place)
-    p = start("scatter_tree", collective, instances=instances, protocol=protocol)
+    p = start_program("scatter_tree", collective, instances=instances, protocol=protocol)
     if not in_place:
         p.chunk(root, INPUT, root).copy(root, OUTPUT, 0)
     for v, parent, length in reversed(list(links(ranks))):

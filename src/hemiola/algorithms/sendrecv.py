@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hemiola.algorithms.cost import CostCard
-from hemiola.algorithms.start import start
+from hemiola.algorithms.start_program import start_program
 from hemiola.collectives import SendRecv
 from hemiola.language.program import INPUT, OUTPUT, Program
 
@@ -21,7 +21,7 @@ def sendrecv(
 ) -> Program:
     """The source sends its data to the destination."""
     collective = SendRecv(ranks, source=source, destination=destination).with_place(in_place=in_place)
-    p = start("sendrecv", collective, instances=instances, protocol=protocol)
+    p = start_program("sendrecv", collective, instances=instances, protocol=protocol)
     p.chunk(source, INPUT).copy(destination, OUTPUT, 0)
     return p
 

@@ -13,18 +13,18 @@ from hemiola.cli import options
 from hemiola.cli.output import make_table, print_json, print_table
 from hemiola.cli.progress import working
 from hemiola.errors import RunError, UnitError
+from hemiola.integrations.bench.backend import IN_PLACE, Task
+from hemiola.integrations.bench.backend_processes import BACKENDS, COMPARED_WITH, BackendProcesses, obstacle
 from hemiola.integrations.bench.bound import FORMULAS, Rates, bound_seconds, measure_rates
-from hemiola.integrations.bench.contestant import IN_PLACE, Task
-from hemiola.integrations.bench.team import RIVALS, TEAMS, Team, obstacle
 from hemiola.integrations.bench.turns import Times, take_turns
 from hemiola.runtime.communicator.numbers import NUMBERS
 from hemiola.units import format_bandwidth, format_bytes, format_seconds, parse_bytes
 
 Row = tuple[Task, Mapping[str, Times], float]
-"""What was done, how long each team took, and the bound."""
+"""What was done, how long each backend took, and the bound."""
 
 Pair = tuple[str, ...]
-"""Teams that are compared: one of Hemiola's and its rival, or one of Hemiola's alone."""
+"""Backends that are compared: one of Hemiola's and another library, or one of Hemiola's alone."""
 
 FACTOR = 4
 """Between neighbouring sizes of a range."""
@@ -61,8 +61,8 @@ def _ranks(text: str) -> tuple[int, ...]:
 def _rivals(text: str) -> tuple[str, ...]:
     rivals = tuple(dict.fromkeys(part for part in text.split(",") if part))
     for rival in rivals:
-        if rival not in RIVALS:
-            raise click.BadParameter(f"there is no contestant '{rival}'; known are {', '.join(RIVALS)}")
+        if rival not in COMPARED_WITH:
+            raise click.BadParameter(f"there is no backend '{rival}'; known are {', '.join(COMPARED_WITH)}")
     return rivals
 
 
@@ -130,23 +130,23 @@ def _task(collective: str, ranks: int, size: int, dtype: str) -> Task:
 
 
 def _choose(against: tuple[str, ...] | None, dtype: str) -> tuple[list[Pair], list[str]]:
-    """The pairs that take part, and what the person should know; who was asked for must be there."""
-    obstacles = {rival: obstacle(rival, dtype) for rival in (RIVALS if against is None else against)}
+    """The pairs of backends to measure, and notes for the user; a backend that was asked for must be installed."""
+    obstacles = {rival: obstacle(rival, dtype) for rival in (COMPARED_WITH if against is None else against)}
     notes = [sentence for sentence in obstacles.values() if sentence is not None]
     if notes and against is not None:
         raise RunError(notes[0])
-    pairs: list[Pair] = [(RIVALS[rival], rival) for rival in obstacles if obstacles[rival] is None]
+    pairs: list[Pair] = [(COMPARED_WITH[rival], rival) for rival in obstacles if obstacles[rival] is None]
     return pairs or [("communicator",)], notes
 
 
-def _check_memory(task: Task, num_teams: int) -> None:
-    """Both teams of a pair keep their buffers while they take turns."""
-    buffers = task.trial().num_bytes() * num_teams
+def _check_memory(task: Task, num_backends: int) -> None:
+    """Both backends of a pair keep their buffers while they take turns."""
+    buffers = task.trial().num_bytes() * num_backends
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if buffers > MEMORY_PART * free:
         raise RunError(
             f"{task.kind} of {format_bytes(task.num_bytes)} on {task.num_ranks} ranks needs {format_bytes(buffers)} for "
-            f"{num_teams} contestants, and {format_bytes(free)} are free; use smaller sizes or fewer ranks"
+            f"{num_backends} backends, and {format_bytes(free)} are free; use smaller sizes or fewer ranks"
         )
 
 
@@ -157,14 +157,14 @@ def _measure(
     number, names = tasks[0].num_ranks, [name for pair in pairs for name in pair]
     with ExitStack() as stack:
         with working(f"starting {len(names)} x {number} processes"):
-            teams = {name: stack.enter_context(Team(name, number, timeout)) for name in names}
-            for team in teams.values():
-                team.meet()
+            backends = {name: stack.enter_context(BackendProcesses(name, number, timeout)) for name in names}
+            for backend in backends.values():
+                backend.wait_for_ranks()
         for task in tasks:
             times: dict[str, Times] = {}
             with working(f"{task.kind} of {format_bytes(task.num_bytes)} on {number} ranks"):
                 for pair in pairs:
-                    times |= take_turns([teams[name] for name in pair], task, repeat)
+                    times |= take_turns([backends[name] for name in pair], task, repeat)
             yield task, times, bound_seconds(task, rates)
 
 
@@ -177,15 +177,15 @@ def _machine(rates: Rates) -> dict[str, Any]:
 
 
 def _fields(task: Task, times: Mapping[str, Times], bound: float) -> dict[str, Any]:
-    """Seconds of every contestant, null where it did not run. Hemiola's are those through torch.distributed
+    """Seconds of every backend, null where it did not run. Hemiola's are those through torch.distributed
     where it was called so, and the Communicator's otherwise."""
     found = {"hemiola": times.get("communicator"), **times}
     return {
         "bytes": task.num_bytes,
         "ranks": task.num_ranks,
-        **{f"{name}_seconds": _median(found.get(name)) for name in TEAMS},
+        **{f"{name}_seconds": _median(found.get(name)) for name in BACKENDS},
         "bound_seconds": bound,
-        "spread_seconds": {name: None if name not in found else _spread(found[name]) for name in TEAMS},
+        "spread_seconds": {name: None if name not in found else _spread(found[name]) for name in BACKENDS},
     }
 
 
@@ -198,7 +198,7 @@ def _spread(times: Times | None) -> list[float] | None:
 
 
 def _print(collective: str, rows: Sequence[Row], rates: Rates, repeat: int, notes: Sequence[str]) -> None:
-    pairs: list[Pair] = [(ours, rival) for rival, ours in RIVALS.items() if rival in rows[0][1]]
+    pairs: list[Pair] = [(ours, rival) for rival, ours in COMPARED_WITH.items() if rival in rows[0][1]]
     pairs = pairs or [("communicator",)]
     columns = ["ranks", "bytes", *(title for pair in pairs for title in _titles(pair)), "bound"]
     table = make_table(*columns, numbers=columns)

@@ -1,4 +1,4 @@
-"""Plans of the library as the measurements in the lab take them."""
+"""Plans of the library in the form that measurements in the lab use."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from hemiola.algorithms.library import ALGORITHMS
 from hemiola.compiler.compile import compile_program
 from hemiola.compiler.options import CompileOptions
-from hemiola.integrations.bench.contestant import IN_PLACE
+from hemiola.integrations.bench.backend import IN_PLACE
 from hemiola.ir.plan import Plan
 
 
 def plan_of(
     algorithm: str, num_ranks: int, *, options: CompileOptions | None = None, **parameters: Any
 ) -> Plan:
-    """A plan of the library, in the place in which the collective is mostly called."""
+    """A plan of the library, in place or not as programs mostly call its collective."""
     found = ALGORITHMS[algorithm]
     program = found.build(ranks=num_ranks, in_place=IN_PLACE.get(found.kind, False), **parameters)
     return compile_program(program, options).plan

@@ -1,4 +1,4 @@
-"""measure: plans and libraries take turns on the wire of a lab, and what the processor did meanwhile is noted."""
+"""measure: plans and libraries run in turns on the network of a lab, and the load of the processor is recorded with each."""
 
 from __future__ import annotations
 
@@ -6,83 +6,82 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hemiola.integrations.bench.contestant import Task
-from hemiola.integrations.bench.team import Team
+from hemiola.integrations.bench.backend import Task
+from hemiola.integrations.bench.backend_processes import BackendProcesses
 from hemiola.lab.usage import MOST_BUSY, Usage
 
 LONG_SECONDS = 0.25
-"""A call that takes longer is timed alone; of shorter ones as many as fill this time, after one that is not counted."""
+"""A call that takes longer is timed alone. Of shorter calls a turn has as many as fill this time, after one that is not
+counted."""
 MAX_CALLS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Entrant:
-    """Who is to be measured at what."""
+class BenchCase:
+    """One line of a measurement: a backend and the task that it runs."""
 
     label: str
-    team: Team
+    backend: BackendProcesses
     task: Task
     wire_seconds: float | None = None
-    """What the bytes of its plan need on the busiest cable, where it is known."""
+    """The time that the bytes of its plan need on the busiest cable; None where the plan is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds per call of an entrant, one number a round."""
+    """Seconds per call of a case, one number per round."""
 
     label: str
     rounds: tuple[float, ...]
     busy: float
-    """The part of all cores' time that was used while it had its turns."""
+    """The fraction of all cores' time that was used during its turns."""
     wire_seconds: float | None = None
 
     @property
     def seconds(self) -> float:
-        """The median."""
+        """The median of the rounds."""
         return statistics.median(self.rounds)
 
     @property
     def spread(self) -> float:
-        """How far the quickest or slowest round was from the median, as a part of it."""
+        """The largest distance of a round from the median, as a fraction of the median."""
         return max(abs(each - self.seconds) for each in self.rounds) / self.seconds
 
     @property
     def wire_part(self) -> float | None:
-        """The time on the wire alone as a part of the whole: 1 is as fast as the busiest cable allows."""
+        """The time on the busiest cable alone as a fraction of the measured time; 1 is as fast as the cable allows."""
         return None if self.wire_seconds is None else self.wire_seconds / self.seconds
 
     @property
     def counts(self) -> bool:
-        """Whether it was the wire that was measured."""
+        """Whether the network was the limit: with a busy processor the time says little about the network."""
         return self.busy <= MOST_BUSY
 
 
-def measure(entrants: Sequence[Entrant], num_rounds: int) -> list[Measured]:
-    """Let all take turns, round after round; raises RunError when a result is wrong."""
-    for entrant in entrants:
-        entrant.team.prepare(entrant.task, entrant.label)
-    calls = {entrant.label: _calls_in_a_turn(entrant) for entrant in entrants}
-    rounds: dict[str, list[float]] = {entrant.label: [] for entrant in entrants}
-    ticks: dict[str, list[tuple[Usage, Usage]]] = {entrant.label: [] for entrant in entrants}
+def measure(cases: Sequence[BenchCase], num_rounds: int) -> list[Measured]:
+    """Measure all cases in turns, round after round; raises RunError when a result is wrong."""
+    for case in cases:
+        case.backend.prepare(case.task, case.label)
+    calls = {case.label: _calls_in_a_turn(case) for case in cases}
+    rounds: dict[str, list[float]] = {case.label: [] for case in cases}
+    ticks: dict[str, list[tuple[Usage, Usage]]] = {case.label: [] for case in cases}
     for turn in range(num_rounds):
-        first = turn % len(entrants)
-        for entrant in (*entrants[first:], *entrants[:first]):
-            number, before = calls[entrant.label], Usage.now()
-            seconds = entrant.team.time_block(number, entrant.label, warm=int(number > 1))
-            rounds[entrant.label].append(seconds)
-            ticks[entrant.label].append((before, Usage.now()))
-    for team in {id(entrant.team): entrant.team for entrant in entrants}.values():
-        team.release()
+        first = turn % len(cases)
+        for case in (*cases[first:], *cases[:first]):
+            number, before = calls[case.label], Usage.now()
+            seconds = case.backend.time_block(number, case.label, warm=int(number > 1))
+            rounds[case.label].append(seconds)
+            ticks[case.label].append((before, Usage.now()))
+    for backend in {id(case.backend): case.backend for case in cases}.values():
+        backend.release()
     return [
-        Measured(
-            entrant.label, tuple(rounds[entrant.label]), _busy(ticks[entrant.label]), entrant.wire_seconds
-        )
-        for entrant in entrants
+        Measured(case.label, tuple(rounds[case.label]), _busy(ticks[case.label]), case.wire_seconds)
+        for case in cases
     ]
 
 
-def _calls_in_a_turn(entrant: Entrant) -> int:
-    seconds = entrant.team.time_block(1, entrant.label, warm=0)
+def _calls_in_a_turn(case: BenchCase) -> int:
+    seconds = case.backend.time_block(1, case.label, warm=0)
     return max(1, min(MAX_CALLS, int(LONG_SECONDS / max(seconds, 1e-9))))
 
 

@@ -1,4 +1,4 @@
-"""Session: a lab with contestants in it, ready to measure plans against each other and against other libraries."""
+"""Session: a lab with running backends, which measures plans against each other and against other libraries."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hemiola.integrations.bench.contestant import Task
-from hemiola.integrations.bench.team import Team
+from hemiola.integrations.bench.backend import Task
+from hemiola.integrations.bench.backend_processes import BackendProcesses
 from hemiola.ir.formats.native import write_native
 from hemiola.ir.plan import Plan
+from hemiola.lab.backends import backend_in
 from hemiola.lab.lab import Lab, Starter
-from hemiola.lab.measure import Entrant, Measured, measure
+from hemiola.lab.measure import BenchCase, Measured, measure
 from hemiola.lab.shape import Shape
-from hemiola.lab.teams import team_in
 from hemiola.simulator.load import busiest_link
 from hemiola.topology.network import Network, network_of
 from hemiola.topology.shapes import shape_text
@@ -30,12 +30,12 @@ TIMEOUT_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Session:
-    """A lab with contestants in it."""
+    """A lab with running backends."""
 
     lab: Lab
     network: Network
-    teams: Mapping[str, Team]
-    """By name; those of OWN run plans."""
+    backends: Mapping[str, BackendProcesses]
+    """The backends by name; the one called OWN runs plans."""
     folder: Path
 
     def measure(
@@ -48,33 +48,34 @@ class Session:
         own_choice: bool = False,
         libraries: Sequence[str] = (),
     ) -> list[Measured]:
-        """Plans by their labels, what a Communicator would choose, and libraries, in turns; ``num_bytes`` of input a rank."""
-        entrants = [
-            self._entrant(label, plan, kind, num_bytes, OWN, busiest_link(plan, num_bytes, self.network)[0])
+        """Measure plans by their labels, the Communicator's own choice, and libraries in turns, with ``num_bytes`` of input
+        per rank."""
+        cases = [
+            self._case(label, plan, kind, num_bytes, OWN, busiest_link(plan, num_bytes, self.network)[0])
             for label, plan in plans.items()
         ]
         task = Task(kind, self.network.system.num_ranks, num_bytes, ELEMENT)
         if own_choice:
-            entrants.append(Entrant(OWN_CHOICE, self.teams[OWN], task))
-        entrants += [Entrant(LABELS[name], self.teams[name], task) for name in libraries]
-        return measure(entrants, num_rounds)
+            cases.append(BenchCase(OWN_CHOICE, self.backends[OWN], task))
+        cases += [BenchCase(LABELS[name], self.backends[name], task) for name in libraries]
+        return measure(cases, num_rounds)
 
     def measure_groups(
-        self, kind: str, num_bytes: int, plans: Mapping[str, Plan], num_rounds: int, team: str
+        self, kind: str, num_bytes: int, plans: Mapping[str, Plan], num_rounds: int, backend: str
     ) -> list[Measured]:
-        """Plans that all groups of a team ``groups:K`` run at once."""
+        """Measure plans that all groups of the backend ``groups:K`` run at once."""
         return measure(
-            [self._entrant(label, plan, kind, num_bytes, team, None) for label, plan in plans.items()],
+            [self._case(label, plan, kind, num_bytes, backend, None) for label, plan in plans.items()],
             num_rounds,
         )
 
-    def _entrant(
-        self, label: str, plan: Plan, kind: str, num_bytes: int, team: str, wire_seconds: float | None
-    ) -> Entrant:
+    def _case(
+        self, label: str, plan: Plan, kind: str, num_bytes: int, backend: str, wire_seconds: float | None
+    ) -> BenchCase:
         path = self.folder / f"{secrets.token_hex(8)}.plan"
         write_native(plan, path)
         task = Task(kind, plan.num_ranks, num_bytes, ELEMENT, str(path))
-        return Entrant(label, self.teams[team], task, wire_seconds)
+        return BenchCase(label, self.backends[backend], task, wire_seconds)
 
 
 @contextmanager
@@ -85,13 +86,13 @@ def open_session(
     libraries: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[Session]:
-    """Build a shape, start our own runtime with some variables and other libraries in it; all is gone afterwards."""
+    """Build a lab, start Hemiola's communicator (with ``variables``) and other libraries on its hosts; it ends with the block."""
     wanted = Shape(Path(shape).stem, shape_text(shape), delay)
     with ExitStack() as stack:
         lab = stack.enter_context(Starter(f"session-{secrets.token_hex(4)}", wanted))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hemiola-lab-"))
-        own = team_in(lab, OWN, timeout=TIMEOUT_SECONDS, variables=variables)
-        teams = {OWN: stack.enter_context(own)}
+        own = backend_in(lab, OWN, timeout=TIMEOUT_SECONDS, variables=variables)
+        backends = {OWN: stack.enter_context(own)}
         for name in libraries:
-            teams[name] = stack.enter_context(team_in(lab, name, timeout=TIMEOUT_SECONDS))
-        yield Session(lab, network_of(lab.system), teams, Path(folder))
+            backends[name] = stack.enter_context(backend_in(lab, name, timeout=TIMEOUT_SECONDS))
+        yield Session(lab, network_of(lab.system), backends, Path(folder))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import count, islice, pairwise
 from math import prod
 
+from hemiola.algorithms.buffer_places import Block, GatherPlace, Run, SumPlace
 from hemiola.algorithms.exchanges import EXCHANGES, RING, Exchange
-from hemiola.algorithms.places import Block, GatherPlace, Run, SumPlace
-from hemiola.algorithms.start import find_protocol
+from hemiola.algorithms.start_program import find_protocol
 from hemiola.algorithms.trees import Tree, chain, complementary_trees, in_order_tree
 from hemiola.collectives import AllGather, AllReduce, Broadcast, Collective, Reduce, ReduceScatter
 from hemiola.compiler.compile import Compiled, compile_program

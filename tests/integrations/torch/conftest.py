@@ -1,4 +1,4 @@
-"""One team of four ranks for all tests here: starting processes costs more than what they do."""
+"""Four ranks for all tests here: starting processes costs more than what they do."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from integrations.torch.team import Team
+from integrations.torch.torch_ranks import TorchRanks
 
 
 @pytest.fixture(scope="session")
-def team() -> Iterator[Team]:
+def ranks() -> Iterator[TorchRanks]:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    team = Team(4)
-    yield team
-    team.close()
+    ranks = TorchRanks(4)
+    yield ranks
+    ranks.close()

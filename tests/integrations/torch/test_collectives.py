@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch
 
 from integrations.torch import moving, reducing, shapes
-from integrations.torch.team import Team
+from integrations.torch.torch_ranks import TorchRanks
 
 INTEGERS = ("SUM", "PRODUCT", "MIN", "MAX")
 OPERATORS = {
@@ -31,21 +31,21 @@ MOVED = ("float32", "bfloat16", "int64", "bool", "int16", "complex64", "float8_e
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_reductions_with_every_operator(team: Team, name: str) -> None:
+def test_reductions_with_every_operator(ranks: TorchRanks, name: str) -> None:
     dtype = getattr(torch, name)
     for op in OPERATORS[name]:
-        team.run(reducing.all_reduce, dtype, op)
-        team.run(reducing.reduce_to_every_root, dtype, op)
-        team.run(reducing.reduce_scatter, dtype, op)
+        ranks.run(reducing.all_reduce, dtype, op)
+        ranks.run(reducing.reduce_to_every_root, dtype, op)
+        ranks.run(reducing.reduce_scatter, dtype, op)
 
 
 @pytest.mark.parametrize("name", MOVED)
-def test_moves_of_any_type(team: Team, name: str) -> None:
+def test_moves_of_any_type(ranks: TorchRanks, name: str) -> None:
     dtype = getattr(torch, name)
-    team.run(moving.broadcast_from_every_root, dtype)
-    team.run(moving.all_gather, dtype)
-    team.run(moving.all_to_all, dtype)
-    team.run(moving.gather_and_scatter, dtype)
+    ranks.run(moving.broadcast_from_every_root, dtype)
+    ranks.run(moving.all_gather, dtype)
+    ranks.run(moving.all_to_all, dtype)
+    ranks.run(moving.gather_and_scatter, dtype)
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_moves_of_any_type(team: Team, name: str) -> None:
         shapes.one_tensor_without_a_list,
     ],
 )
-def test_collective(team: Team, check: Callable[[], None]) -> None:
-    team.run(check)
+def test_collective(ranks: TorchRanks, check: Callable[[], None]) -> None:
+    ranks.run(check)
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("length", [1, 1000, 300_001])
-def test_sums_are_the_same_bytes_on_every_rank(team: Team, name: str, length: int) -> None:
-    answers = team.run(reducing.random_sum, getattr(torch, name), length)
+def test_sums_are_the_same_bytes_on_every_rank(ranks: TorchRanks, name: str, length: int) -> None:
+    answers = ranks.run(reducing.random_sum, getattr(torch, name), length)
     first, _ = answers[0]
     assert all(found == first for found, _ in answers)
     roundings = 3 * torch.finfo(getattr(torch, name)).eps

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from integrations.torch import functional, grouping, mistakes, waiting
-from integrations.torch.team import Team
+from integrations.torch.torch_ranks import TorchRanks
 
 LEAVES_WITHOUT_A_WORD = """
 import sys
@@ -46,17 +46,17 @@ print(tensor[0].item())
         grouping.made_again,
     ],
 )
-def test_process_group(team: Team, check: Callable[[], None]) -> None:
-    team.run(check)
+def test_process_group(ranks: TorchRanks, check: Callable[[], None]) -> None:
+    ranks.run(check)
 
 
-def test_the_group_says_who_it_is(team: Team) -> None:
-    answers = team.run(grouping.about_itself)
+def test_the_group_says_who_it_is(ranks: TorchRanks) -> None:
+    answers = ranks.run(grouping.about_itself)
     assert answers == [("hemiola", "hemiola", "default_pg", rank, 4) for rank in range(4)]
 
 
-def test_mistakes_are_named(team: Team) -> None:
-    answers = team.run(mistakes.refusals)
+def test_mistakes_are_named(ranks: TorchRanks) -> None:
+    answers = ranks.run(mistakes.refusals)
     assert all(answer == answers[0] for answer in answers)
     expected = {
         "int16": "all_reduce got elements of type int16",

@@ -12,49 +12,49 @@ from hemiola.synthesis.search import programs_up_to
 from hemiola.synthesis.share import Matrix, device_groups, factors_of
 from hemiola.synthesis.table import table_of
 from integrations.torch import reductions
-from integrations.torch.team import Team
+from integrations.torch.torch_ranks import TorchRanks
 
 
 def texts(depth: int, length: int) -> list[str]:
     return [str(program) for program in programs_up_to(table_of(depth), length)]
 
 
-def test_programs_of_two_factors(team: Team) -> None:
+def test_programs_of_two_factors(ranks: TorchRanks) -> None:
     programs = texts(2, 5)[::7]
-    assert set(team.run(reductions.sums, programs, (2, 2), [[0, 1, 2, 3]], None)) == {len(programs)}
+    assert set(ranks.run(reductions.sums, programs, (2, 2), [[0, 1, 2, 3]], None)) == {len(programs)}
 
 
-def test_ranks_in_an_order_of_their_own(team: Team) -> None:
+def test_ranks_in_an_order_of_their_own(ranks: TorchRanks) -> None:
     programs = texts(2, 3)[::4]
-    assert set(team.run(reductions.sums, programs, (2, 2), [[3, 0, 2, 1]], None)) == {len(programs)}
+    assert set(ranks.run(reductions.sums, programs, (2, 2), [[3, 0, 2, 1]], None)) == {len(programs)}
 
 
-def test_groups_of_other_coordinates_run_at_once(team: Team) -> None:
+def test_groups_of_other_coordinates_run_at_once(ranks: TorchRanks) -> None:
     programs = texts(1, 2)
-    assert set(team.run(reductions.sums, programs, (2,), [[0, 2], [1, 3]], None)) == {3}
+    assert set(ranks.run(reductions.sums, programs, (2,), [[0, 2], [1, 3]], None)) == {3}
 
 
 @pytest.mark.parametrize("groups", [[[0, 1, 2, 3]], [[3, 0, 2, 1]]])
 @pytest.mark.parametrize("text", texts(2, 3)[:6])
 def test_tensors_of_any_layout_are_summed_where_they_are(
-    team: Team, groups: list[list[int]], text: str
+    ranks: TorchRanks, groups: list[list[int]], text: str
 ) -> None:
-    assert team.run(reductions.sums_in_place, text, (2, 2), groups) == [[]] * 4
+    assert ranks.run(reductions.sums_in_place, text, (2, 2), groups) == [[]] * 4
 
 
-def test_other_requests_end_with_what_they_promise(team: Team) -> None:
-    assert team.run(reductions.other_requests, (2, 2)) == [[]] * 4
+def test_other_requests_end_with_what_they_promise(ranks: TorchRanks) -> None:
+    assert ranks.run(reductions.other_requests, (2, 2)) == [[]] * 4
 
 
 @pytest.fixture(scope="module")
-def eight() -> Iterator[Team]:
-    team = Team(8, backend="gloo")
-    yield team
-    team.close()
+def eight() -> Iterator[TorchRanks]:
+    ranks = TorchRanks(8, backend="gloo")
+    yield ranks
+    ranks.close()
 
 
 @pytest.mark.slow
-def test_all_programs_of_two_factors_on_gloo_and_on_hemiola(eight: Team) -> None:
+def test_all_programs_of_two_factors_on_gloo_and_on_hemiola(eight: TorchRanks) -> None:
     programs = texts(2, 5)
     for backend in ("gloo", "hemiola"):
         found = eight.run(reductions.sums, programs, (2, 4), [list(range(8))], backend)
@@ -62,7 +62,7 @@ def test_all_programs_of_two_factors_on_gloo_and_on_hemiola(eight: Team) -> None
 
 
 @pytest.mark.slow
-def test_two_axes_with_a_merged_level(eight: Team) -> None:
+def test_two_axes_with_a_merged_level(eight: TorchRanks) -> None:
     """Levels (2, 4), axes 2x2 on both levels and 2 inside, reduced over two of three: factors (2, 2) and (1, 4)."""
     matrix: Matrix = ((2, 1), (1, 2), (1, 2))
     for rows in ([0, 1], [1, 2], [0, 1, 2]):

@@ -1,1 +1,1 @@
-"""Bench: the same collective by several libraries, one process a rank, taking turns on one machine."""
+"""Bench: the same collective by several libraries, with one process per rank, measured in turns on one machine."""

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hemiola import _core
-from hemiola.integrations.bench.contestant import Task
+from hemiola.integrations.bench.backend import Task
 from hemiola.runtime.bootstrap.store import Store
 from hemiola.runtime.communicator.arrays import ELEMENTS
 from hemiola.runtime.communicator.numbers import NUMBERS
@@ -35,7 +35,7 @@ BUFFER_BYTES = 64 << 20
 ROUND_SECONDS = 0.1
 NUM_ROUNDS = 8
 SUM = 0
-"""The core's number of the operator."""
+"""The number of the operator sum in the C++ core."""
 
 WORK: Mapping[str, Callable[[int], tuple[int, int]]] = {
     "allreduce": lambda r: (r - 1, r - 1),
@@ -44,7 +44,7 @@ WORK: Mapping[str, Callable[[int], tuple[int, int]]] = {
     "alltoall": lambda r: (0, r),
     "broadcast": lambda r: (0, r - 1),
 }
-"""Ranks to what must be added and copied, in inputs of a rank."""
+"""From the number of ranks: how many inputs of a rank must be added, and how many copied."""
 
 
 FORMULAS: Mapping[str, str] = {
@@ -54,12 +54,12 @@ FORMULAS: Mapping[str, str] = {
     "alltoall": "R S / copies",
     "broadcast": "(R - 1) S / copies",
 }
-"""The same in words."""
+"""The same as formulas for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What all cores together do, in bytes of result per second."""
+    """How fast all cores together add and copy, in bytes of result per second."""
 
     num_cores: int
     add_bytes_per_second: float
@@ -74,7 +74,7 @@ def bound_seconds(task: Task, rates: Rates) -> float:
 
 
 def measure_rates(element: str) -> Rates:
-    """Measure with one process a core, all at once; the best of a few rounds, caches bypassed or not."""
+    """Measure with one process per core, all at once: the best of a few rounds, half of which bypass the caches."""
     cores = len(os.sched_getaffinity(0))
     found = run_ranks(cores, _measure_core, cores, element, kind="processes")
     adds, copies = (max(map(sum, zip(*(core[what] for core in found), strict=True))) for what in (0, 1))
@@ -88,9 +88,9 @@ def _measure_core(rank: int, store: Store, cores: int, element: str) -> tuple[li
     adds, copies = [], []
     for number in range(NUM_ROUNDS):
         stream = number % 2 == 0
-        _meet(store, f"add{number}", rank, cores)
+        _barrier(store, f"add{number}", rank, cores)
         adds.append(_rate(lambda: _core.reduce(a, a, b, ELEMENTS[element], SUM, stream)))  # noqa: B023
-        _meet(store, f"copy{number}", rank, cores)
+        _barrier(store, f"copy{number}", rank, cores)
         copies.append(_rate(lambda: _core.copy(a, b, stream)))  # noqa: B023
     return adds, copies
 
@@ -99,7 +99,7 @@ def _rate(work: Callable[[], None]) -> float:
     return rate_of(work, BUFFER_BYTES, ROUND_SECONDS)
 
 
-def _meet(store: Store, where: str, rank: int, count: int) -> None:
+def _barrier(store: Store, where: str, rank: int, count: int) -> None:
     store.set(f"{where}/{rank}", b"")
     for other in range(count):
         store.get(f"{where}/{other}")

@@ -1,9 +1,9 @@
-"""serve: what a rank of a contestant does between the driver's commands: sleep on its socket.
+"""serve: the loop of a backend's rank, which waits at a socket for commands of the driver and obeys them.
 
-Commands and answers are lines of JSON: ``{"prepare": {...}, "as": key}`` makes buffers and runs the collective once
-on random data, whose result is checked; ``{"block": n, "of": key, "warm": w}`` times n calls after w that are not
-counted, and ``{"release": true}`` gives the memory of all back. What Hemiola refuses is answered too. The rank ends when
-the socket does.
+Commands and replies are lines of JSON. ``{"prepare": {...}, "as": key}`` makes buffers, runs the collective once on
+random data and checks the result. ``{"block": n, "of": key, "warm": w}`` times n calls after w calls that are not
+counted. ``{"release": true}`` frees all buffers. An error that Hemiola raises is sent as the reply. The rank ends when
+the driver closes the socket.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Callable
 from typing import Any
 
 from hemiola.errors import HemiolaError
-from hemiola.integrations.bench.contestant import Contestant, Task
+from hemiola.integrations.bench.backend import Backend, Task
 from hemiola.runtime.checking.check import expect
 
 
-def serve(address: str, rank: int, contestant: Contestant, *, place: int | None = None) -> None:
+def serve(address: str, rank: int, backend: Backend, *, place: int | None = None) -> None:
     """Obey the driver at ``address`` until it closes the connection.
 
-    ``place`` is the rank inside of the collectives, where ranks are not all in one.
+    ``place`` is the rank within its group, where the collectives run in groups of ranks.
     """
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(address)
@@ -36,11 +36,11 @@ def serve(address: str, rank: int, contestant: Contestant, *, place: int | None 
                     if "prepare" in command:
                         task = Task(**command["prepare"])
                         calls[command["as"]], answer = _prepare(
-                            contestant, task, rank if place is None else place
+                            backend, task, rank if place is None else place
                         )
                     elif "block" in command:
                         call = calls[command["of"]]
-                        answer = {"seconds": _time(contestant, call, command["block"], command["warm"])}
+                        answer = {"seconds": _time(backend, call, command["block"], command["warm"])}
                     else:
                         calls.clear()
                 except HemiolaError as error:
@@ -53,13 +53,13 @@ def _say(lines: Any, answer: dict[str, Any]) -> None:
     lines.flush()
 
 
-def _prepare(contestant: Contestant, task: Task, rank: int) -> tuple[Callable[[], object], dict[str, Any]]:
-    """The call, and what is wrong with its result; afterwards all data is zero and stays so under any sum."""
+def _prepare(backend: Backend, task: Task, rank: int) -> tuple[Callable[[], object], dict[str, Any]]:
+    """The prepared call, and the reply with the first wrong element. Afterwards all data is 0, which sums leave as it is."""
     trial = task.trial()
     buffers = trial.make_buffers(rank)
     trial.fill(rank, buffers)
-    call = contestant.prepare(task, buffers)
-    contestant.barrier()
+    call = backend.prepare(task, buffers)
+    backend.barrier()
     call()
     wrong = expect(trial, rank).check_output(buffers.output)
     buffers.output[:] = 0
@@ -67,9 +67,9 @@ def _prepare(contestant: Contestant, task: Task, rank: int) -> tuple[Callable[[]
     return call, {"wrong": None if wrong is None else str(wrong)}
 
 
-def _time(contestant: Contestant, call: Callable[[], object], times: int, warm: int) -> float:
-    """Seconds per call, after a barrier and calls that are not counted."""
-    contestant.barrier()
+def _time(backend: Backend, call: Callable[[], object], times: int, warm: int) -> float:
+    """Seconds per call, measured after a barrier and some calls that are not counted."""
+    backend.barrier()
     for _ in range(warm):
         call()
     begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Places: which chunks an exchange works on, and in which buffers it reads and keeps them."""
+"""Buffer places: which chunks an exchange works on, and in which buffers it reads and keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Teams: the contestants of a measurement, with their ranks on the hosts of a lab."""
+"""Backends of a measurement, with their ranks on the hosts of a lab."""
 
 from __future__ import annotations
 
@@ -10,42 +10,43 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from hemiola.integrations.bench.start import ONE_THREAD, Processes, Spawned, mpirun
-from hemiola.integrations.bench.team import Team
+from hemiola.integrations.bench.backend_processes import BackendProcesses
+from hemiola.integrations.bench.launch_backend import ONE_THREAD, LaunchedRanks, SpawnedRanks, mpirun
 from hemiola.lab.lab import SAFE_MODULE, Lab
 
 Spawn = Callable[[dict[str, Any]], Sequence[subprocess.Popen[bytes]]]
 
 
 @contextmanager
-def team_in(
+def backend_in(
     lab: Lab,
     name: str,
     *,
     timeout: float,
     label: str | None = None,
     variables: Mapping[str, str] | None = None,
-) -> Iterator[Team]:
-    """Start ``communicator``, ``gloo`` or ``mpi`` on all ranks of a lab, with more variables where given."""
+) -> Iterator[BackendProcesses]:
+    """Start ``communicator``, ``gloo`` or ``mpi`` on all ranks of a lab; ``variables`` are added to their environment."""
     with ExitStack() as stack:
         mark = secrets.token_hex(8)
         stack.enter_context(lab.watch(mark))
 
-        def start(_: str, num_ranks: int, folder: str, seconds: float) -> Processes:
+        def start(_: str, num_ranks: int, folder: str, seconds: float) -> LaunchedRanks:
             more = {**ONE_THREAD, **(variables or {})}
             spawn = _mpi if name == "mpi" else _ranks
-            return Spawned(spawn(lab, name, num_ranks, folder, seconds, more, mark))
+            return SpawnedRanks(spawn(lab, name, num_ranks, folder, seconds, more, mark))
 
-        team = stack.enter_context(Team(label or name, lab.system.num_ranks, timeout, start))
-        team.meet()
-        yield team
+        backend = stack.enter_context(BackendProcesses(label or name, lab.system.num_ranks, timeout, start))
+        backend.wait_for_ranks()
+        yield backend
 
 
 def _ranks(
     lab: Lab, name: str, num_ranks: int, folder: str, timeout: float, more: Mapping[str, str], mark: str
 ) -> Spawn:
-    command = [sys.executable, *SAFE_MODULE, "hemiola.lab.contest", name, folder, str(timeout)]
-    # Teams do not know of each other: each has a secret and a port of its own, below those that the kernel hands out.
+    command = [sys.executable, *SAFE_MODULE, "hemiola.lab.run_backend", name, folder, str(timeout)]
+    # Backends of one lab must not connect to each other: each has a secret and a port of its own, below the kernel's
+    # ephemeral ports.
     own = {
         "HEMIOLA_JOB_SECRET": secrets.token_hex(32),
         "HEMIOLA_PORT": str(20_000 + secrets.randbelow(9_000)),

@@ -1,4 +1,4 @@
-"""Team: all ranks of one contestant, alive from start to end, working only when it is their turn."""
+"""BackendProcesses: the processes of one backend, seen from the driver, which tells them when to run what."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from importlib.util import find_spec
 from typing import IO, Any
 
 from hemiola.errors import RunError
-from hemiola.integrations.bench.contestant import MPI_LACKS, Task
-from hemiola.integrations.bench.start import Start, start_here
+from hemiola.integrations.bench.backend import MPI_LACKS, Task
+from hemiola.integrations.bench.launch_backend import Launch, launch_here
 
-TEAMS = ("hemiola", "gloo", "communicator", "mpi")
-"""Hemiola and Gloo through torch.distributed, Hemiola's Communicator and MPI on NumPy arrays."""
-RIVALS = {"gloo": "hemiola", "mpi": "communicator"}
-"""Who is compared with whom: the same kind of arrays, called the same way."""
+BACKENDS = ("hemiola", "gloo", "communicator", "mpi")
+"""``hemiola`` and ``gloo`` are called through torch.distributed, ``communicator`` and ``mpi`` with NumPy arrays."""
+COMPARED_WITH = {"gloo": "hemiola", "mpi": "communicator"}
+"""Which backend of Hemiola is compared with another library: the one that is called the same way, with the same arrays."""
 START_SECONDS = 120.0
-"""How long the processes of a team may take to start."""
+"""How long the processes of a backend may take to start."""
 POLL_SECONDS = 0.2
 
 
-class Team:
-    """The processes of one contestant, started at once, and a connection to each, made by ``meet``."""
+class BackendProcesses:
+    """The processes of one backend. They are started at once; ``wait_for_ranks`` makes the connection to each."""
 
-    def __init__(self, name: str, num_ranks: int, timeout: float, start: Start = start_here) -> None:
+    def __init__(self, name: str, num_ranks: int, timeout: float, launch: Launch = launch_here) -> None:
         self.name = name
         self._num_ranks = num_ranks
         self._timeout = timeout
@@ -39,16 +39,16 @@ class Team:
             self._listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             self._listener.bind(os.path.join(folder, "driver"))
             self._listener.listen(num_ranks)
-            self._processes = start(name, num_ranks, folder, timeout)
+            self._processes = launch(name, num_ranks, folder, timeout)
             stack.callback(self._processes.close)
             self._stack = stack.pop_all()
 
-    def meet(self) -> None:
+    def wait_for_ranks(self) -> None:
         """Wait until every rank has started; raises RunError when one does not."""
         self._listener.settimeout(POLL_SECONDS)
         deadline = time.monotonic() + START_SECONDS
-        met: dict[int, IO[str]] = {}
-        while len(met) < self._num_ranks:
+        lines_of: dict[int, IO[str]] = {}
+        while len(lines_of) < self._num_ranks:
             try:
                 sock, _ = self._listener.accept()
             except TimeoutError:
@@ -58,26 +58,26 @@ class Team:
             with sock:
                 sock.settimeout(self._timeout)
                 lines = self._stack.enter_context(sock.makefile("rw", encoding="utf-8"))
-            met[int(self._hear(lines.readline())["rank"])] = lines
-        self._lines = [met[rank] for rank in range(self._num_ranks)]
+            lines_of[int(self._hear(lines.readline())["rank"])] = lines
+        self._lines = [lines_of[rank] for rank in range(self._num_ranks)]
 
     def prepare(self, task: Task, key: str = "") -> None:
         """Make buffers for a task, run it once and check its result; raises RunError when it is wrong.
 
-        Several tasks can be prepared at a time, each with a key of its own.
+        Several tasks can be prepared at the same time, each under its own key.
         """
         for answer in self._ask({"prepare": asdict(task), "as": key}):
             if answer["wrong"] is not None:
                 raise RunError(f"{self.name} computed a wrong {task.kind}: {answer['wrong']}")
 
     def time_block(self, times: int, key: str = "", *, warm: int = 1) -> float:
-        """Seconds per call of the slowest rank, after some that are not counted."""
+        """Seconds per call of the slowest rank, measured after ``warm`` calls that are not counted."""
         return max(
             float(answer["seconds"]) for answer in self._ask({"block": times, "of": key, "warm": warm})
         )
 
     def release(self) -> None:
-        """Give the memory of the buffers back."""
+        """Free the buffers of all tasks."""
         self._ask({"release": True})
 
     def _ask(self, command: dict[str, Any]) -> list[dict[str, Any]]:
@@ -102,9 +102,9 @@ class Team:
         return answer
 
     def _lost(self) -> RunError:
-        return RunError(f"{self.name} could not go on: {self._processes.last_words()}")
+        return RunError(f"{self.name} could not go on: {self._processes.exit_reason()}")
 
-    def __enter__(self) -> Team:
+    def __enter__(self) -> BackendProcesses:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,7 +112,7 @@ class Team:
 
 
 def obstacle(name: str, element: str) -> str | None:
-    """Why a team cannot take part here, and the way out, in one sentence; None when it can."""
+    """Why a backend cannot be measured here and what to do about it, in one sentence; None when it can."""
     if name in ("gloo", "hemiola") and find_spec("torch") is None:
         return "Gloo is measured through PyTorch, which is not installed; install it with: pip install torch"
     if name == "mpi" and (find_spec("mpi4py") is None or shutil.which("mpirun") is None):

@@ -1,4 +1,4 @@
-"""The contestant Communicator: Hemiola's own face, on NumPy arrays."""
+"""CommunicatorBackend: Hemiola's Communicator, called with NumPy arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from hemiola.integrations.bench.contestant import Task
+from hemiola.integrations.bench.backend import Task
 from hemiola.integrations.bench.serve import serve
 from hemiola.ir.formats import read_plan
 from hemiola.runtime.bootstrap.store import Store
@@ -14,14 +14,14 @@ from hemiola.runtime.checking.trial import Buffers
 from hemiola.runtime.communicator.communicator import Communicator
 
 
-class CommunicatorContestant:
-    """A communicator that takes its plans from the library, or runs the one that it is given."""
+class CommunicatorBackend:
+    """A communicator that chooses plans from the library, or runs the plan of the task."""
 
     def __init__(self, rank: int | None, num_ranks: int | None, store: Store | None, timeout: float) -> None:
         self._world = Communicator(rank, num_ranks, store=store, timeout=timeout)
 
     def prepare(self, task: Task, buffers: Buffers) -> Callable[[], object]:
-        """The call of the same name, or the run of a plan."""
+        """The method of the communicator for the task's collective, or the run of the task's plan."""
         (given, taken), world = task.trial().hand_over(buffers), self._world
         if task.plan is not None:
             plan = read_plan(task.plan)
@@ -40,12 +40,12 @@ class CommunicatorContestant:
         self._world.barrier()
 
     def close(self) -> None:
-        """Leave the others."""
+        """Leave the group of ranks."""
         self._world.close()
 
 
 def serve_communicator(rank: int, store: Store, num_ranks: int, folder: str, timeout: float) -> None:
-    """One rank; ``folder`` holds the driver's socket."""
-    contestant = CommunicatorContestant(rank, num_ranks, store, timeout)
-    serve(os.path.join(folder, "driver"), rank, contestant)
-    contestant.close()
+    """The body of one rank's process; ``folder`` holds the driver's socket."""
+    backend = CommunicatorBackend(rank, num_ranks, store, timeout)
+    serve(os.path.join(folder, "driver"), rank, backend)
+    backend.close()

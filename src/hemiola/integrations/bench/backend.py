@@ -1,4 +1,4 @@
-"""Contestant: one library on one rank, as the measurement sees it."""
+"""Backend: what the bench asks of a library that it measures, on one rank."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ IN_PLACE = {
     "reducescatter": False,
     "alltoall": False,
 }
-"""The collectives that are measured, and whether input and output are one memory: as each is mostly called."""
+"""The collectives that are measured, and whether each runs in place: the form in which programs mostly call it."""
 
 MPI_LACKS = ("float16", "bfloat16")
-"""Element types that MPI's standard does not have."""
+"""Element types that the MPI standard does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One collective of one size."""
+    """One collective of one size, which a backend is asked to run."""
 
     kind: str
     """A key of ``IN_PLACE``, or with a plan any other collective, out of place."""
     num_ranks: int
     num_bytes: int
-    """The input of a rank."""
+    """The size of the input of one rank."""
     element: str
     """A key of ``NUMBERS``."""
     plan: str | None = None
-    """The file of a plan that is to be run, by the contestant who can; otherwise the library's own choice."""
+    """The file of a plan to run, for the backend that can run plans; None lets the library choose its algorithm."""
 
     def trial(self) -> Trial:
-        """The same on random data."""
+        """The same collective on random data, with the results that are expected."""
         collective = Collective(self.kind, self.num_ranks, in_place=IN_PLACE.get(self.kind, False))
         trial = Trial(collective, 0, self.element)
         elements = self.num_bytes // trial.number.storage.itemsize
         return Trial(collective, fit_share(collective, elements), self.element)
 
 
-class Contestant(Protocol):
-    """What a library has to offer; one object a rank."""
+class Backend(Protocol):
+    """A library that is measured; every rank has one object of this."""
 
     def prepare(self, task: Task, buffers: Buffers) -> Callable[[], object]:
-        """The call that does the task on these buffers once, and returns when this rank is done."""
+        """A function that does the task on these buffers once, and returns when this rank is done."""
         ...
 
     def barrier(self) -> None:
@@ -56,5 +56,5 @@ class Contestant(Protocol):
         ...
 
     def close(self) -> None:
-        """Leave the others in good order."""
+        """Leave the group of ranks."""
         ...

@@ -1,6 +1,6 @@
-"""A rank of a contestant inside of a lab: ``python -m hemiola.lab.contest NAME FOLDER TIMEOUT``, with RANK and WORLD_SIZE.
+"""One rank of a backend inside a lab: ``python -m hemiola.lab.run_backend NAME FOLDER TIMEOUT``, with RANK and WORLD_SIZE set.
 
-NAME is ``communicator``, ``gloo``, or ``groups:K``: K communicators with every K-th rank each, which all work at once.
+NAME is ``communicator``, ``gloo``, or ``groups:K``: K communicators with every K-th rank each, which all run at once.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from hemiola.integrations.bench.communicator_contestant import CommunicatorContestant
-from hemiola.integrations.bench.contestant import Contestant
+from hemiola.integrations.bench.backend import Backend
+from hemiola.integrations.bench.communicator_backend import CommunicatorBackend
 from hemiola.integrations.bench.serve import serve
 from hemiola.runtime.bootstrap.environment import read_environment
 from hemiola.runtime.bootstrap.rendezvous import rendezvous_store
@@ -17,8 +17,8 @@ from hemiola.runtime.bootstrap.store import PrefixedStore, Store
 from hemiola.runtime.communicator.communicator import Communicator
 
 
-class GroupContestant(CommunicatorContestant):
-    """One of several groups: collectives are the group's, barriers are everybody's."""
+class GroupBackend(CommunicatorBackend):
+    """A communicator of one of several groups: collectives run within the group, barriers over all ranks."""
 
     def __init__(self, rank: int, num_ranks: int, num_groups: int, store: Store, timeout: float) -> None:
         self._all = Communicator(rank, num_ranks, store=store, timeout=timeout, name="all")
@@ -31,28 +31,28 @@ class GroupContestant(CommunicatorContestant):
         self._all.barrier()
 
     def close(self) -> None:
-        """Leave the others."""
+        """Leave the group, and the communicator of all ranks."""
         super().close()
         self._all.close()
 
 
 def main(name: str, folder: str, timeout: float) -> None:
-    """Meet the others and obey the driver."""
+    """Connect to the other ranks, and obey the driver until it closes the connection."""
     environment = read_environment()
     rank, num_ranks, place = environment.rank, environment.world_size, None
-    contestant: Contestant
+    backend: Backend
     if name == "gloo":
-        from hemiola.integrations.bench.torch_contestant import TorchContestant
+        from hemiola.integrations.bench.torch_backend import TorchBackend
 
-        contestant = TorchContestant(name, rank, num_ranks, os.path.join(folder, "meeting"), timeout)
+        backend = TorchBackend(name, rank, num_ranks, os.path.join(folder, "rendezvous"), timeout)
     elif name.startswith("groups:"):
         store = rendezvous_store(environment, None)
-        contestant = GroupContestant(rank, num_ranks, int(name.partition(":")[2]), store, timeout)
-        place = contestant.place
+        backend = GroupBackend(rank, num_ranks, int(name.partition(":")[2]), store, timeout)
+        place = backend.place
     else:
-        contestant = CommunicatorContestant(None, None, None, timeout)
-    serve(os.path.join(folder, "driver"), rank, contestant, place=place)
-    contestant.close()
+        backend = CommunicatorBackend(None, None, None, timeout)
+    serve(os.path.join(folder, "driver"), rank, backend, place=place)
+    backend.close()
 
 
 if __name__ == "__main__":

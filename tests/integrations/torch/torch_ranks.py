@@ -1,6 +1,6 @@
 """Processes, one per rank, that run functions inside one world of torch.distributed.
 
-Starting them costs seconds, so tests share a team: a function of a module that the ranks can import goes to
+Starting them costs seconds, so tests share them: a function of a module that the ranks can import goes to
 every rank, and what it returned comes back, by rank.
 """
 
@@ -22,7 +22,7 @@ PRELOADED = ["hemiola.torch", "torch.distributed.fsdp", "torch.distributed.tenso
 """Imported once, in the process that the ranks are forked from; on few cores that is most of a start."""
 
 
-class Team:
+class TorchRanks:
     """Ranks 0 to ``size - 1``; started by the first function, and again after one that went wrong."""
 
     def __init__(self, size: int, backend: str = "hemiola") -> None:

@@ -1,4 +1,4 @@
-"""Start: an empty program for an algorithm of the library."""
+"""``start_program``: an empty program for an algorithm of the library, with its collective, instances and protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hemiola.ir.plan import Protocol
 from hemiola.language.program import INPUT, OUTPUT, Program
 
 
-def start(name: str, collective: Collective, *, instances: int, protocol: str) -> Program:
+def start_program(name: str, collective: Collective, *, instances: int, protocol: str) -> Program:
     """A program that has recorded nothing yet."""
     return Program(name, collective, instances=instances, protocol=find_protocol(protocol))
 

@@ -1,4 +1,4 @@
-"""The contestants behind torch.distributed: Gloo, and Hemiola's process group."""
+"""TorchBackend: libraries called through torch.distributed, which are Gloo and Hemiola's process group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from hemiola.integrations.bench.contestant import Task
+from hemiola.integrations.bench.backend import Task
 from hemiola.integrations.bench.serve import serve
 from hemiola.runtime.checking.trial import Buffers
 from hemiola.runtime.communicator.numbers import Array
@@ -36,10 +36,10 @@ CALLS: Mapping[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
 }
 
 
-class TorchContestant:
-    """A backend of torch.distributed, with one thread of computation a process."""
+class TorchBackend:
+    """A backend of torch.distributed, with one computing thread per process."""
 
-    def __init__(self, backend: str, rank: int, num_ranks: int, meeting_file: str, timeout: float) -> None:
+    def __init__(self, backend: str, rank: int, num_ranks: int, rendezvous_file: str, timeout: float) -> None:
         torch.set_num_threads(1)
         if backend == "gloo":
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -47,14 +47,14 @@ class TorchContestant:
             import_module("hemiola.torch")
         dist.init_process_group(
             backend,
-            init_method=f"file://{meeting_file}",
+            init_method=f"file://{rendezvous_file}",
             rank=rank,
             world_size=num_ranks,
             timeout=timedelta(seconds=timeout),
         )
 
     def prepare(self, task: Task, buffers: Buffers) -> Callable[[], object]:
-        """Tensors over the same memory."""
+        """The function of torch.distributed for the task's collective, on tensors over the memory of the buffers."""
         given, taken = (_tensor(array, task.element) for array in (buffers.input, buffers.output))
         call = CALLS[task.kind]
         return lambda: call(given, taken)
@@ -69,10 +69,10 @@ class TorchContestant:
 
 
 def serve_torch(rank: int, _: object, backend: str, num_ranks: int, folder: str, timeout: float) -> None:
-    """One rank of a backend; ``folder`` holds the driver's socket and the file where ranks meet."""
-    contestant = TorchContestant(backend, rank, num_ranks, os.path.join(folder, "meeting"), timeout)
-    serve(os.path.join(folder, "driver"), rank, contestant)
-    contestant.close()
+    """The body of one rank's process; ``folder`` holds the driver's socket and the file for the rendezvous of the ranks."""
+    torch_backend = TorchBackend(backend, rank, num_ranks, os.path.join(folder, "rendezvous"), timeout)
+    serve(os.path.join(folder, "driver"), rank, torch_backend)
+    torch_backend.close()
 
 
 def _tensor(array: Array, element: str) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The contestant MPI: mpi4py on whatever MPI it is built for. Started by mpirun, as a module."""
+"""MpiBackend: the MPI library for which mpi4py is built. mpirun starts this file as a module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from hemiola.integrations.bench.contestant import Task
+from hemiola.integrations.bench.backend import Task
 from hemiola.integrations.bench.serve import serve
 from hemiola.runtime.checking.trial import Buffers
 
@@ -22,18 +22,18 @@ TYPES: Mapping[str, MPI.Datatype] = {
     "int32": MPI.INT32_T,
     "int64": MPI.INT64_T,
 }
-"""All but ``MPI_LACKS``."""
+"""The MPI type of every element type but ``MPI_LACKS``."""
 
 
-class MpiContestant:
-    """MPI's world."""
+class MpiBackend:
+    """MPI's communicator of all ranks."""
 
     def __init__(self) -> None:
         self._world = MPI.COMM_WORLD
         self.rank = self._world.Get_rank()
 
     def prepare(self, task: Task, buffers: Buffers) -> Callable[[], object]:
-        """The call of MPI's standard with the same meaning."""
+        """The function of the MPI standard for the task's collective."""
         given, taken = ([array, TYPES[task.element]] for array in (buffers.input, buffers.output))
         calls: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
             "allreduce": (self._world.Allreduce, (MPI.IN_PLACE, taken)),
@@ -50,9 +50,9 @@ class MpiContestant:
         self._world.Barrier()
 
     def close(self) -> None:
-        """Nothing: mpi4py finalises when the process ends."""
+        """Does nothing: mpi4py finalises MPI when the process ends."""
 
 
 if __name__ == "__main__":
-    mine = MpiContestant()
+    mine = MpiBackend()
     serve(os.path.join(sys.argv[1], "driver"), mine.rank, mine)
