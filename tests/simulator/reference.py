@@ -18,7 +18,7 @@ from hemiola.simulator.replay import protocol_of
 from hemiola.simulator.tiling import Tiling, chunk_bytes_by_tile
 from hemiola.simulator.timeline import Load
 from hemiola.topology.network import Network, network_of
-from hemiola.topology.system import Protocol, System
+from hemiola.topology.system import ProtocolCosts, System
 
 ADDS = {"rrs", "rrc", "rrcs", "re"}
 
@@ -126,7 +126,7 @@ class Reference:
             self.blocks += siblings
 
     def _channel(
-        self, load: int, devices: list[int], src: int, dst: int, channel: int, protocol: Protocol
+        self, load: int, devices: list[int], src: int, dst: int, channel: int, protocol: ProtocolCosts
     ) -> Channel:
         key = (load, src, dst, channel)
         if key not in self.channels:

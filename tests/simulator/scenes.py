@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hemiola.algorithms.library import build
 from hemiola.compiler.compile import compile_program
 from hemiola.ir.plan import Plan
-from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
+from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, ProtocolCosts, System
 
 UNLIMITED = Compute()
 
@@ -52,7 +52,7 @@ def hosts(
     nics: int = 1,
     latency: float = 0.0,
     compute: Compute = UNLIMITED,
-    protocol: Protocol | None = None,
+    protocol: ProtocolCosts | None = None,
 ) -> System:
     """Equal hosts of equal devices behind switches."""
     return System(
@@ -88,10 +88,10 @@ def computes() -> st.SearchStrategy[Compute]:
     return apart | st.builds(Compute, core_bandwidth=limit, host_core_bandwidth=limit)
 
 
-def protocols() -> st.SearchStrategy[Protocol]:
+def protocols() -> st.SearchStrategy[ProtocolCosts]:
     """What messages cost."""
     return st.builds(
-        Protocol,
+        ProtocolCosts,
         st.sampled_from([1.0, 0.5]),
         st.sampled_from([0.0, 0.0, 0.01]),
         st.sampled_from([math.inf, math.inf, 2e6]),

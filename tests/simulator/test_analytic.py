@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hemiola.simulator.analytic import FORMS, closed_form
 from hemiola.simulator.replay import simulate
 from hemiola.simulator.tiling import Tiling, chunk_bytes_by_tile
-from hemiola.topology.system import Compute, Level, Link, Protocol, System
+from hemiola.topology.system import Compute, Level, Link, ProtocolCosts, System
 from simulator.scenes import hosts, library_plan
 
 CHUNKS = 4
@@ -31,7 +31,7 @@ def uniform_systems(draw: st.DrawFn) -> System:
     local = Link(width, width, draw(st.sampled_from([0.0, 1e-6])))
     device = Level("device", draw(st.sampled_from([1, 2, 3, 4, 8])), local)
     protocols = {
-        "Simple": Protocol(
+        "Simple": ProtocolCosts(
             draw(st.sampled_from([1.0, 0.9])),
             draw(st.sampled_from([0.0, 2e-6])),
             latency=draw(st.sampled_from([0.0, 3e-6])),

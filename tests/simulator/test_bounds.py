@@ -25,7 +25,7 @@ from hemiola.collectives import (
 )
 from hemiola.errors import TopologyError
 from hemiola.simulator.bounds import lower_bound
-from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
+from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, ProtocolCosts, System
 from simulator.bound_systems import GB, collectives_of, one_switch, ring_mesh, scaled, systems, two_levels
 
 S = 1 << 20
@@ -193,7 +193,7 @@ def test_additions_decide_where_cores_are_slow() -> None:
 
 def test_a_protocol_makes_it_slower() -> None:
     system = one_switch(4, GB)
-    found = lower_bound(AllGather(4), S, system, Protocol(efficiency=0.5, step_seconds=1e-3))
+    found = lower_bound(AllGather(4), S, system, ProtocolCosts(efficiency=0.5, step_seconds=1e-3))
     assert found.seconds == pytest.approx(3 * S / (0.5 * GB) + 1e-3)
 
 

@@ -20,7 +20,7 @@ from hemiola.simulator.bounds import lower_bound
 from hemiola.simulator.replay import simulate
 from hemiola.simulator.rescale import without_latency
 from hemiola.topology.network import network_of
-from hemiola.topology.system import Compute, Protocol, System
+from hemiola.topology.system import Compute, ProtocolCosts, System
 from simulator.bound_systems import systems
 
 
@@ -53,13 +53,13 @@ def load_seconds(plan: Plan, system: System, num_bytes: int) -> float:
 
 
 names = st.sampled_from(sorted(ALGORITHMS))
-protocols = st.sampled_from([Protocol(), Protocol(efficiency=0.7, step_seconds=2e-6, latency=3e-6)])
+protocols = st.sampled_from([ProtocolCosts(), ProtocolCosts(efficiency=0.7, step_seconds=2e-6, latency=3e-6)])
 
 
 @settings(max_examples=80, deadline=None)
 @given(systems(), names, st.integers(1, 1 << 22), protocols, st.booleans())
 def test_no_simulated_plan_is_below_the_bound(
-    system: System, name: str, num_bytes: int, protocol: Protocol, in_place: bool
+    system: System, name: str, num_bytes: int, protocol: ProtocolCosts, in_place: bool
 ) -> None:
     n = system.num_ranks
     if n < 2:

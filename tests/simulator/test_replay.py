@@ -16,7 +16,7 @@ from hemiola.ir.plan import Plan
 from hemiola.simulator.replay import ReplayOptions, simulate, simulate_together
 from hemiola.simulator.tiling import Tiling, chunk_bytes_by_tile
 from hemiola.simulator.timeline import Load
-from hemiola.topology.system import Compute, Fabric, Level, Link, Protocol, System
+from hemiola.topology.system import Compute, Fabric, Level, Link, ProtocolCosts, System
 from simulator.reference import reference_seconds
 from simulator.scenes import hosts, library_plan, small_plans, systems
 from subjects import library_plans, random_plans
@@ -51,7 +51,7 @@ def test_every_kind_of_plan_equals_the_reference() -> None:
     """The library compiled in three ways, plans by hand, and random ones with all kinds of steps and waits."""
     wide = hosts(2, 2, nic=2e6, device=3e6)
     slow = replace(
-        hosts(2, 3, nic=3e6, device=5e6, nics=2, latency=1e-3, protocol=Protocol(0.9, 0.01, 2e6, 0.02)),
+        hosts(2, 3, nic=3e6, device=5e6, nics=2, latency=1e-3, protocol=ProtocolCosts(0.9, 0.01, 2e6, 0.02)),
         exceptions={(1,): Link(1e6, 2e6)},
         compute=Compute(add_bandwidth=4e6, host_copy_bandwidth=3e6),
     )
@@ -206,7 +206,7 @@ def _faster(system: System, factor: float) -> System:
     )
     compute = Compute(**{name: rate * factor for name, rate in asdict(system.compute).items()})
     protocols = {
-        name: Protocol(
+        name: ProtocolCosts(
             old.efficiency,
             old.step_seconds / factor,
             old.threadblock_bandwidth * factor,

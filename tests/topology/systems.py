@@ -7,7 +7,7 @@ import math
 from hypothesis import strategies as st
 
 from hemiola.topology.meshes import full_pairs, ring_pairs
-from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
+from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, ProtocolCosts, System
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(
     lambda text: text.isprintable() and text == text.strip() != ""
@@ -104,4 +104,4 @@ def systems(draw: st.DrawFn) -> System:
 computes = st.builds(Compute, limits, limits, limits, limits) | st.builds(
     Compute, core_bandwidth=limits, host_core_bandwidth=limits
 )
-protocols = st.builds(Protocol, st.floats(1e-3, 1.0), latencies, limits, latencies)
+protocols = st.builds(ProtocolCosts, st.floats(1e-3, 1.0), latencies, limits, latencies)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hemiola.errors import TopologyError
 from hemiola.topology.network import network_of, shortest_path
 from hemiola.topology.shapes import load_shape, shape_names
-from hemiola.topology.system import Edge, Fabric, Level, Link, Protocol, System
+from hemiola.topology.system import Edge, Fabric, Level, Link, ProtocolCosts, System
 from simulator.scenes import systems
 
 
@@ -68,7 +68,7 @@ def test_exceptions_missing_units_and_a_protocol() -> None:
         exceptions={(2,): Link(1e9, 1e9, num=2), (0, 1): Link(2e9, 2e9)},
         missing=frozenset({(1,)}),
     )
-    network = network_of(system, Protocol(efficiency=0.5))
+    network = network_of(system, ProtocolCosts(efficiency=0.5))
     assert network.capacities[list(network.route(1, 3))].tolist() == [1e9, 2e9, 0.5e9, 4e9]
     assert [network.name(link) for link in network.route(1, 3)][2] == "NIC 1 of host 2, in"
     assert network.num_links == 2 * (1 + 2 + 4)

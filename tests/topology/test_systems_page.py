@@ -11,7 +11,7 @@ import pytest
 from hemiola.cli.systems import import_
 from hemiola.topology.parse.yaml_system import read_system
 from hemiola.topology.presets import abouts
-from hemiola.topology.system import Compute, Edge, Fabric, Link, Protocol, System
+from hemiola.topology.system import Compute, Edge, Fabric, Link, ProtocolCosts, System
 from hemiola.topology.write_system import write_system
 
 PAGE = (Path(__file__).parents[2] / "docs" / "systems.md").read_text("utf-8")
@@ -36,7 +36,7 @@ def test_the_uneven_example_has_what_the_page_says() -> None:
     assert uneven.link_of((0,)) == Link(1e10, 1e10, 2e-6)
 
 
-@pytest.mark.parametrize("kind", [System, Link, Fabric, Edge, Compute, Protocol])
+@pytest.mark.parametrize("kind", [System, Link, Fabric, Edge, Compute, ProtocolCosts])
 def test_every_key_is_on_the_page(kind: type) -> None:
     said_otherwise = {"first", "second", "missing"}
     for field in fields(kind):

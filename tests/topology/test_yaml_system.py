@@ -9,7 +9,7 @@ import pytest
 
 from hemiola.errors import TopologyError
 from hemiola.topology.parse.yaml_system import MAX_CHARACTERS, read_system
-from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Protocol, System
+from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, ProtocolCosts, System
 
 GPU = "{name: gpu, count: 2, link: {bandwidth: 300GB/s}}"
 HOST = "{name: host, count: 4, link: {bandwidth: 25GB/s}}"
@@ -44,7 +44,7 @@ def test_everything_that_a_system_can_say() -> None:
         exceptions={(1,): Link(1e9, 1e9, 3e-6), (0, 1): Link(6.25e9, 6.25e9, 0.0, 1)},
         missing=frozenset({(1, 1, 2)}),
         compute=Compute(5e9, math.inf, math.inf, 7e9),
-        protocols={"Simple": Protocol(0.9), "LL": Protocol(0.5, 1e-6, 9e9, 2e-6)},
+        protocols={"Simple": ProtocolCosts(0.9), "LL": ProtocolCosts(0.5, 1e-6, 9e9, 2e-6)},
         host_names=("a", "b", "c", "4"),
     )
 

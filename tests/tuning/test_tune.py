@@ -17,8 +17,7 @@ from hemiola.runtime.plans.directory_plans import DirectoryPlans
 from hemiola.runtime.plans.plan_source import PlanRequest
 from hemiola.simulator.bounds import lower_bound
 from hemiola.topology.shapes import load_shape
-from hemiola.topology.system import Level, Link, System
-from hemiola.topology.system import Protocol as Numbers
+from hemiola.topology.system import Level, Link, ProtocolCosts, System
 from hemiola.tuning.candidates import MOST_INSTANCES, Workshop
 from hemiola.tuning.exports import nccl_csv, write_nccl_csv, write_plans
 from hemiola.tuning.tune import CLEARLY, STOCK, Cost, Window, tune
@@ -94,9 +93,9 @@ def test_tiles_are_named_where_they_help() -> None:
 
 
 def test_protocols_are_those_of_the_system() -> None:
-    quick = Numbers(efficiency=0.2, step_seconds=0.0)
-    wide = Numbers(efficiency=1.0, step_seconds=50e-6)
-    system = replace(ONE_HOST, protocols={"Simple": wide, "LL": quick, "other": Numbers()})
+    quick = ProtocolCosts(efficiency=0.2, step_seconds=0.0)
+    wide = ProtocolCosts(efficiency=1.0, step_seconds=50e-6)
+    system = replace(ONE_HOST, protocols={"Simple": wide, "LL": quick, "other": ProtocolCosts()})
     workshop = Workshop("allgather", system)
     assert {one.protocol for one in workshop.candidates()} == {Protocol.SIMPLE, Protocol.LL}
     windows = tune(workshop, [1 << 10, 1 << 26])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hemiola.topology.system import Level, Protocol, System
+from hemiola.topology.system import Level, ProtocolCosts, System
 
 Amounts = npt.NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class LinkCosts:
     @staticmethod
     def of(system: System) -> LinkCosts:
         """The costs of a system's levels; units that are missing or have links of their own are not looked at."""
-        protocol = system.protocols.get("Simple") or next(iter(system.protocols.values()), Protocol())
+        protocol = system.protocols.get("Simple") or next(iter(system.protocols.values()), ProtocolCosts())
         levels = system.levels
         counts = np.array([level.count for level in levels], np.float64)
         inside = np.array([math.prod(one.count for one in levels[j + 1 :]) for j in range(len(levels))])

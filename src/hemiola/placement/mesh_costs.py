@@ -11,7 +11,7 @@ import numpy as np
 from hemiola.placement.links import Amounts, LinkCosts
 from hemiola.placement.matrix import Numbers
 from hemiola.topology.network import Network, network_of
-from hemiola.topology.system import Protocol, System
+from hemiola.topology.system import ProtocolCosts, System
 
 MOST_PAIRS = 1 << 16
 """Of one mesh; in larger groups only rings are looked at."""
@@ -47,7 +47,7 @@ def _mesh_of(costs: LinkCosts, level: int) -> Network:
     """One mesh as a system of its own."""
     one = costs.system.levels[level]
     plain = replace(one, fabric=replace(one.fabric, bandwidth=math.inf))
-    return network_of(System("mesh", (plain,)), Protocol(efficiency=costs.efficiency))
+    return network_of(System("mesh", (plain,)), ProtocolCosts(efficiency=costs.efficiency))
 
 
 def _cost(mesh: Network, column: list[int], over: Sequence[int]) -> MeshCost:

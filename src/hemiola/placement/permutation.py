@@ -21,7 +21,7 @@ from hemiola.placement.matrix import Numbers
 from hemiola.placement.score import exposed
 from hemiola.placement.traffic import Request, Traffic
 from hemiola.topology.network import Network, network_of
-from hemiola.topology.system import Protocol, System
+from hemiola.topology.system import ProtocolCosts, System
 
 MOST_DEVICES = 4096
 MOST_RINGS = 16
@@ -42,7 +42,7 @@ class PermutationCosts:
     @cached_property
     def network(self) -> Network:
         """The links."""
-        return network_of(self.system, Protocol(efficiency=self.links.efficiency))
+        return network_of(self.system, ProtocolCosts(efficiency=self.links.efficiency))
 
     @cached_property
     def digits(self) -> Numbers:

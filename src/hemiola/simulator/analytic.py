@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from hemiola.ir.plan import Protocol as PlanProtocol
 from hemiola.simulator.tiling import AS_THE_RUNTIME, Cut, Tiling, cut
-from hemiola.topology.system import Compute, Protocol, System
+from hemiola.topology.system import Compute, ProtocolCosts, System
 
 DOMINATED = 0.5
 """How near a second reason may come to the longest, so that the two do not add up."""
@@ -81,7 +81,7 @@ class Uniform:
         return Hop(bandwidth, 2 * (self.device_latency + self.nic_latency), self.step_seconds)
 
 
-def uniform(system: System, protocol: Protocol) -> Uniform | None:
+def uniform(system: System, protocol: ProtocolCosts) -> Uniform | None:
     """A system of one or two levels in the numbers of the forms, if it has that shape."""
     if not system.is_uniform or system.compute != Compute() or len(system.levels) > 2:
         return None
@@ -140,7 +140,7 @@ def closed_form(
 
     ``chunks`` is the parameter of chains and trees; a hierarchy has the system's levels.
     """
-    known = system.protocols.get(protocol.value) or next(iter(system.protocols.values()), Protocol())
+    known = system.protocols.get(protocol.value) or next(iter(system.protocols.values()), ProtocolCosts())
     found = uniform(system, known)
     if found is None or algorithm not in FORMS or found.num_ranks < 2:
         return None

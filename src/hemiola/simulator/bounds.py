@@ -32,7 +32,7 @@ from hemiola.simulator.crossings import Amounts, Crossings, Numbers, Parts, cros
 from hemiola.simulator.mesh_hops import bytes_times_hops, edge_capacity
 from hemiola.simulator.throughput import allgather_rate, graph_of, reducescatter_rate
 from hemiola.simulator.units_of_ranks import Distances, UnitsOfRanks, check_connected, levels_of_units
-from hemiola.topology.system import Protocol, System
+from hemiola.topology.system import ProtocolCosts, System
 from hemiola.units import LARGEST, format_bandwidth, format_bytes, format_seconds
 
 Term = Literal["nothing", "bandwidth", "latency", "additions"]
@@ -55,7 +55,7 @@ NOTHING = Bound(0.0, "nothing", "nothing has to be moved")
 
 
 def lower_bound(
-    collective: Collective, num_bytes: int, system: System, protocol: Protocol | None = None
+    collective: Collective, num_bytes: int, system: System, protocol: ProtocolCosts | None = None
 ) -> Bound:
     """The least seconds of a collective of ``num_bytes`` per rank's input (the root's where only it has one).
 
@@ -71,7 +71,7 @@ def lower_bound(
         return NOTHING
     levels = levels_of_units(system, n)
     check_connected(system, levels)
-    question = _Question(collective, num_bytes, system, protocol or Protocol())
+    question = _Question(collective, num_bytes, system, protocol or ProtocolCosts())
     terms = [question.latency(), *question.additions()]
     terms += question.flow()
     for units in levels:
@@ -84,7 +84,7 @@ class _Question:
     collective: Collective
     num_bytes: int
     system: System
-    protocol: Protocol
+    protocol: ProtocolCosts
 
     def latency(self) -> Bound:
         """The longest of the shortest routes that results must come, and one message's own cost."""

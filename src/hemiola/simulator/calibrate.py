@@ -19,7 +19,7 @@ from hemiola.simulator.fit import Constants, Rows, fit
 from hemiola.simulator.rescale import with_bandwidths, with_latencies, without_latency
 from hemiola.simulator.units_of_ranks import Distances
 from hemiola.topology.parse.nccl_tests import Measurement
-from hemiola.topology.system import Protocol, System
+from hemiola.topology.system import ProtocolCosts, System
 
 LARGE_BYTES = 64 << 20
 PROBE_BYTES = 1 << 30
@@ -182,7 +182,7 @@ def _calibrated(system: System, constants: Constants, measurements: Sequence[Mea
         quickest = 0.0  # the edges of a mesh without latencies: how many a message crosses is not known
     names = NAMES[len(constants.step_seconds)]
     protocols = {
-        name: Protocol(
+        name: ProtocolCosts(
             efficiency=_four_digits(efficiency / best), latency=_four_digits(max(0.0, step - quickest))
         )
         for name, efficiency, step in zip(names, constants.efficiencies, constants.step_seconds, strict=True)

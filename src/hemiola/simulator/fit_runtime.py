@@ -18,7 +18,7 @@ from hemiola.errors import FormatError
 from hemiola.simulator.replay import simulate_together
 from hemiola.simulator.rescale import with_bandwidths, with_latencies
 from hemiola.simulator.timeline import Load
-from hemiola.topology.system import Protocol, System
+from hemiola.topology.system import ProtocolCosts, System
 
 Amounts = npt.NDArray[np.float64]
 USUAL_ERROR = 0.05
@@ -67,7 +67,9 @@ class RuntimeConstants:
             else level
             for number, level in enumerate(changed.levels)
         )
-        return replace(changed, levels=levels, protocols={PROTOCOL: Protocol(step_seconds=self.step_seconds)})
+        return replace(
+            changed, levels=levels, protocols={PROTOCOL: ProtocolCosts(step_seconds=self.step_seconds)}
+        )
 
     def predict(self, loads: Sequence[Load], system: System) -> float:
         """Seconds that plans take which begin at once."""

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hemiola.simulator.steps import traffic
-from hemiola.topology.system import Protocol, System
+from hemiola.topology.system import ProtocolCosts, System
 
 Seconds = npt.NDArray[np.float64]
 
@@ -75,8 +75,8 @@ class StepClock:
     system: System
 
     @cached_property
-    def _protocol(self) -> Protocol:
-        return next(iter(self.system.protocols.values()), Protocol())
+    def _protocol(self) -> ProtocolCosts:
+        return next(iter(self.system.protocols.values()), ProtocolCosts())
 
     @cached_property
     def _counts(self) -> list[int]:

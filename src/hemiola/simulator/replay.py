@@ -19,7 +19,7 @@ from hemiola.ir.rows import as_bytes, from_bytes
 from hemiola.simulator.tiling import AS_THE_RUNTIME, Tiling, chunk_bytes_by_tile
 from hemiola.simulator.timeline import PIECE, RECORD, Load, Timeline
 from hemiola.topology.network import Network, network_of
-from hemiola.topology.system import Protocol, System
+from hemiola.topology.system import ProtocolCosts, System
 
 NO_RESOURCE = -1
 
@@ -108,7 +108,7 @@ def simulate_together(
     )
 
 
-def _job(plan: Plan, protocol: Protocol, chunk_bytes: npt.NDArray[np.float64]) -> _core.Job:
+def _job(plan: Plan, protocol: ProtocolCosts, chunk_bytes: npt.NDArray[np.float64]) -> _core.Job:
     """A plan as the core takes it."""
     ranks, threadblocks, steps, dependencies = map(
         as_bytes, (plan.ranks, plan.threadblocks, plan.steps, plan.dependencies)
@@ -117,20 +117,20 @@ def _job(plan: Plan, protocol: Protocol, chunk_bytes: npt.NDArray[np.float64]) -
     return ranks, threadblocks, steps, dependencies, chunk_bytes, *costs
 
 
-def protocol_of(plan: Plan, system: System) -> Protocol:
+def protocol_of(plan: Plan, system: System) -> ProtocolCosts:
     """The system's numbers for the plan's protocol: by its name, else the system's first, else none at all."""
     known = system.protocols
-    return known.get(plan.protocol.value) or next(iter(known.values()), Protocol())
+    return known.get(plan.protocol.value) or next(iter(known.values()), ProtocolCosts())
 
 
-def _one_efficiency(protocols: Sequence[Protocol]) -> Protocol:
+def _one_efficiency(protocols: Sequence[ProtocolCosts]) -> ProtocolCosts:
     found = {protocol.efficiency for protocol in protocols}
     if len(found) > 1:
         raise TopologyError(
             f"plans whose protocols use {min(found):.2f} and {max(found):.2f} of a link cannot be simulated"
             " together; give them the same protocol"
         )
-    return protocols[0] if protocols else Protocol()
+    return protocols[0] if protocols else ProtocolCosts()
 
 
 def _key(load: Load) -> tuple[int, float]:
@@ -169,7 +169,7 @@ def _latencies(
     first_hop: npt.NDArray[np.int64],
     hops: npt.NDArray[np.int64],
     loads: Sequence[Load],
-    protocols: Sequence[Protocol],
+    protocols: Sequence[ProtocolCosts],
 ) -> npt.NDArray[np.float64]:
     """What the messages of each threadblock take beside their bytes: their links, and their protocol."""
     numbers = [len(load.plan.threadblocks) for load in loads]

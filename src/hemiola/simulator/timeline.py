@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import Plan, Rows
 from hemiola.topology.network import Network
-from hemiola.topology.system import Protocol, System
+from hemiola.topology.system import ProtocolCosts, System
 
 RECORD = np.dtype(
     [
@@ -85,7 +85,7 @@ class Timeline:
     """Of every simulated threadblock in order, tile by tile; empty unless asked for."""
     pieces: Rows = field(repr=False)
     """The critical path, from the beginning; empty unless records were asked for."""
-    protocols: tuple[Protocol, ...] = ()
+    protocols: tuple[ProtocolCosts, ...] = ()
 
     @cached_property
     def first_threadblocks(self) -> list[int]:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hemiola.errors import TopologyError
-from hemiola.topology.system import Edge, Path, Protocol, System
+from hemiola.topology.system import Edge, Path, ProtocolCosts, System
 
 Numbers = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
@@ -227,7 +227,7 @@ class Network:
         return self.system.describe(tuple(int(digit) for digit in np.unravel_index(place, counts)))
 
 
-def network_of(system: System, protocol: Protocol | None = None) -> Network:
+def network_of(system: System, protocol: ProtocolCosts | None = None) -> Network:
     """The network of a system, of whose links a protocol's data gets the part that it can use."""
     efficiency = protocol.efficiency if protocol is not None else 1.0
     capacities: list[Amounts] = []

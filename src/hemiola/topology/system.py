@@ -123,7 +123,7 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol:
+class ProtocolCosts:
     """One way of a runtime to move messages, as few numbers."""
 
     efficiency: float = 1.0
@@ -154,7 +154,7 @@ class System:
     missing: frozenset[Path] = frozenset()
     """Units that are not there, with all that would be inside them."""
     compute: Compute = Compute()
-    protocols: Mapping[str, Protocol] = field(default_factory=dict)
+    protocols: Mapping[str, ProtocolCosts] = field(default_factory=dict)
     """By name; a runtime's first one is its default."""
     host_names: tuple[str, ...] = ()
     """In the order of the hosts; empty where they have none."""

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from hemiola.topology.meshes import form_of
-from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
+from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, ProtocolCosts, System
 from hemiola.units import format_bandwidth, format_seconds, parse_bandwidth, parse_seconds
 
 
@@ -108,7 +108,7 @@ def _rates(compute: Compute) -> dict[str, Any]:
     return {name: _bandwidth(getattr(compute, name)) for name in names if getattr(compute, name) != math.inf}
 
 
-def _protocol(protocol: Protocol) -> dict[str, Any]:
+def _protocol(protocol: ProtocolCosts) -> dict[str, Any]:
     written: dict[str, Any] = {}
     if protocol.efficiency != 1:
         written["efficiency"] = float(protocol.efficiency)

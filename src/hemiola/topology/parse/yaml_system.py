@@ -12,7 +12,7 @@ import yaml
 from hemiola.errors import TopologyError
 from hemiola.topology.meshes import FORMS, torus_pairs
 from hemiola.topology.parse.fields import LONGEST_TEXT, Fields, is_short, shown
-from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Protocol, System
+from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, ProtocolCosts, System
 
 MAX_LEVELS = 16
 MAX_DEVICES = 1 << 20
@@ -248,7 +248,7 @@ def _compute(fields: Fields) -> Compute:
     return Compute(**{name: fields.bandwidth(name, math.inf) for name in names})
 
 
-def _protocols(fields: Fields) -> Mapping[str, Protocol]:
+def _protocols(fields: Fields) -> Mapping[str, ProtocolCosts]:
     example = "{efficiency: 0.9, latency: 2us, threadblock_bandwidth: 20GB/s}"
     for name in fields.values:
         if not is_short(name):
@@ -258,14 +258,14 @@ def _protocols(fields: Fields) -> Mapping[str, Protocol]:
     return {name: _protocol(fields.part(name, example)) for name in fields.values}
 
 
-def _protocol(fields: Fields) -> Protocol:
+def _protocol(fields: Fields) -> ProtocolCosts:
     fields.only("efficiency", "step_seconds", "threadblock_bandwidth", "latency")
     efficiency = fields.values.get("efficiency", 1.0)
     if isinstance(efficiency, bool) or not isinstance(efficiency, int | float) or not 0 < efficiency <= 1:
         raise TopologyError(
             f"{fields.place('efficiency')}: expected a part from 0 to 1 such as 0.9, found {shown(efficiency)}"
         )
-    return Protocol(
+    return ProtocolCosts(
         float(efficiency),
         fields.seconds("step_seconds", 0.0),
         fields.bandwidth("threadblock_bandwidth", math.inf),
