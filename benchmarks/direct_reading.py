@@ -21,7 +21,7 @@ import numpy as np
 from hemiola import _core
 from hemiola.report.machine import describe_machine
 from hemiola.runtime.bootstrap.store import Store
-from hemiola.runtime.communicator.numbers import Array
+from hemiola.runtime.communicator.numbers import NumpyArray
 from hemiola.runtime.launch import run_ranks
 from hemiola.units import format_bandwidth, format_bytes, parse_bytes
 
@@ -38,7 +38,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.process_vm_readv.restype = ctypes.c_ssize_t
 
 
-def read(pid: int, address: int, into: Array) -> None:
+def read(pid: int, address: int, into: NumpyArray) -> None:
     """Bytes of another process, from an address there."""
     here, there = Span(into.ctypes.data, into.nbytes), Span(address, into.nbytes)
     done = LIBC.process_vm_readv(pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from hemiola.lab.wiring import PREFIX_LENGTH, Cable, Nic, Wiring
+from hemiola.lab.wiring import PREFIX_LENGTH, Cable, LabNic, Wiring
 
 MTU = 9000
 """As networks between accelerators mostly have; at 1500 the headers alone take 4 % of the rate."""
@@ -33,7 +33,7 @@ def fabric_commands(wiring: Wiring, host_namespaces: list[str]) -> Iterator[str]
         yield from _plug_in(port, uplink.cable)
 
 
-def host_commands(nics: tuple[Nic, ...]) -> Iterator[str]:
+def host_commands(nics: tuple[LabNic, ...]) -> Iterator[str]:
     """For ``ip -batch`` in the namespace of a host, after those of the switches."""
     yield "link set lo up"
     for nic in nics:
@@ -42,7 +42,7 @@ def host_commands(nics: tuple[Nic, ...]) -> Iterator[str]:
         yield f"link set {nic.interface} up"
 
 
-def host_shaping(nics: tuple[Nic, ...]) -> Iterator[str]:
+def host_shaping(nics: tuple[LabNic, ...]) -> Iterator[str]:
     """For ``tc -batch`` in the namespace of a host: what leaves it."""
     for nic in nics:
         yield _shape(nic.interface, nic.cable.rate_up)

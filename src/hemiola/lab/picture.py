@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hemiola.lab.wiring import Cable, Nic, wire
+from hemiola.lab.wiring import Cable, LabNic, wire
 from hemiola.topology.system import System
 from hemiola.units import format_seconds
 
@@ -25,7 +25,7 @@ def draw(system: System) -> str:
     return "\n".join(line for top in tops for line in _lines(switch(top)))
 
 
-def _host(system: System, nic: Nic) -> Branch:
+def _host(system: System, nic: LabNic) -> Branch:
     ranks = [rank for rank, host in enumerate(system.host_of_rank) if host == nic.host]
     num_nics = system.link_of(system.hosts[nic.host]).num
     behind = [rank for number, rank in enumerate(ranks) if f"eth{number % num_nics}" == nic.interface]

@@ -27,7 +27,7 @@ class Cable:
 
 
 @dataclass(frozen=True, slots=True)
-class Nic:
+class LabNic:
     """A network interface of a host."""
 
     host: int
@@ -50,7 +50,7 @@ class Wiring:
     """Everything that is to be made."""
 
     host_names: tuple[str, ...]
-    nics: tuple[Nic, ...]
+    nics: tuple[LabNic, ...]
     switches: tuple[str, ...]
     uplinks: tuple[Uplink, ...]
 
@@ -59,7 +59,7 @@ class Wiring:
         """All wires."""
         return (*(nic.cable for nic in self.nics), *(uplink.cable for uplink in self.uplinks))
 
-    def nics_of(self, host: int) -> tuple[Nic, ...]:
+    def nics_of(self, host: int) -> tuple[LabNic, ...]:
         """The interfaces of a host, in order."""
         return tuple(nic for nic in self.nics if nic.host == host)
 
@@ -85,7 +85,7 @@ def wire(system: System) -> Wiring:
             if rails and switch not in switches:
                 switches.append(switch)
             cable = _cable(f"h{number}-{k}", link, switch)
-            nics.append(Nic(number, f"eth{k}", f"{NETWORK}.{k}.{number + 1}", cable))
+            nics.append(LabNic(number, f"eth{k}", f"{NETWORK}.{k}.{number + 1}", cable))
     names = tuple(system.host_name(number) for number in range(system.num_hosts))
     return Wiring(names, tuple(nics), tuple(switches), tuple(uplinks))
 

@@ -1,4 +1,4 @@
-"""HostFacts: what a file tells about one host, before anybody is asked for the rest."""
+"""HostFacts: what a file says about one host; what is missing is asked from the user later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Nic:
 
     name: str
     bandwidth: float | None
-    """Bytes per second each way; None where the file does not say it."""
+    """Bytes per second each way; None where the file does not give it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +25,17 @@ class HostFacts:
     """In the order of their ranks."""
     nics: tuple[Nic, ...]
     distances: tuple[tuple[int, ...], ...]
-    """From every device to every interface; only their order counts."""
+    """The distance of every device to every interface; only comparisons of them mean anything."""
     knows_links: bool = True
-    """Whether the file would name direct links and links to switches; a bare PCI tree does not."""
+    """Whether this kind of file lists direct links and links to switches; a bare PCI tree does not."""
     direct_links: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """How many links join two devices, the smaller number first."""
     switch_links: int = 0
-    """How many links every device has to the switch that joins all."""
+    """How many links every device has to the switch that connects all devices."""
     link_bandwidth: float | None = None
     """Bytes per second of one such link, each way."""
     pcie_bandwidth: float | None = None
-    """The same of a device's PCIe link."""
+    """Bytes per second of a device's PCIe link, each way."""
 
 
 MAX_DEVICES_OF_A_HOST = 256

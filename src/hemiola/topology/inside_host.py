@@ -1,4 +1,4 @@
-"""The levels inside a host, from what a file tells about it and what a user adds."""
+"""``levels_inside``: the levels inside a host, from what a file says about it and what the user adds."""
 
 from __future__ import annotations
 
@@ -12,90 +12,91 @@ from hemiola.topology.system import Edge, Fabric, Level, Link
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What a user says beside the files; None is nothing."""
+    """Values that the user gives in addition to the files; None where the user gives none."""
 
     nic_bandwidth: float | None = None
     """Bytes per second of one interface each way."""
     num_nics: int | None = None
-    """Where the file does not name the interfaces."""
+    """The number of interfaces of a host, for files that do not name them."""
     device_bandwidth: float | None = None
-    """Of one device to the switch that joins those of a host; then the links in the file do not count."""
+    """Bytes per second of one device to the switch of its host; it overrides the links in the file."""
     link_bandwidth: float | None = None
-    """Of one NVLink or xGMI link."""
+    """Bytes per second of one NVLink or xGMI link."""
     pcie_bandwidth: float | None = None
-    """Of one device's PCIe link."""
+    """Bytes per second of one device's PCIe link."""
     uplink_bandwidths: tuple[float, ...] = ()
-    """Of a switch to those above it, all uplinks together, the switches next to the hosts first."""
+    """Bytes per second of all uplinks of a switch together, for each level of switches, the one next to the hosts first."""
     nic_latency: float | None = None
     device_latency: float | None = None
     uplink_latency: float | None = None
     rails: bool = False
-    """Whether the k-th interfaces of all hosts are on a switch of their own."""
+    """Whether the k-th interfaces of all hosts are connected by a switch of their own."""
 
 
 @dataclass(slots=True)
-class Questions:
-    """What is missing: every question that a user must answer, and what is worth knowing."""
+class ImportReport:
+    """What an import found out: the values that the user must still give, and notes."""
 
-    asked: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def need(self, value: float | None, given: float | None, question: str) -> float:
-        """What a user says, else what a file says; without either it is asked for, and 1 stands in until then."""
+        """The value of the user, or else of the file. Without either the question is recorded and 1 is returned, so that one
+        import reports all that is missing."""
         found = value if given is None else given
         if found is None:
-            self.asked.append(question)
+            self.missing.append(question)
         return 1.0 if found is None else found
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
-    """A host's own levels, and the order in which its devices are numbered in them."""
+class HostLevels:
+    """The levels inside a host, and the order in which its devices are numbered in them."""
 
     levels: tuple[Level, ...]
     order: tuple[int, ...]
 
 
-def levels_inside(host: HostFacts, given: Given, questions: Questions) -> Inside:
-    """How the devices of a host are joined: by a switch, by a mesh, in islands of meshes, or by PCIe."""
+def levels_inside(host: HostFacts, given: Given, report: ImportReport) -> HostLevels:
+    """The levels of a host whose devices are connected by a switch, by a mesh, in islands of meshes, or by PCIe."""
     order = tuple(range(len(host.devices)))
     if given.device_bandwidth is None and host.direct_links:
-        return _meshes(host, given, questions)
-    return Inside((Level("gpu", len(order), _device_link(host, given, questions)),), order)
+        return _meshes(host, given, report)
+    return HostLevels((Level("gpu", len(order), _device_link(host, given, report)),), order)
 
 
-def _device_link(host: HostFacts, given: Given, questions: Questions) -> Link:
-    """Of a device to the switch that joins all."""
+def _device_link(host: HostFacts, given: Given, report: ImportReport) -> Link:
+    """The link of a device to the switch of its host."""
     latency = given.device_latency or 0.0
     if given.device_bandwidth is not None or not host.knows_links:
-        bandwidth = questions.need(
+        bandwidth = report.need(
             None,
             given.device_bandwidth,
             f"how the devices of a host are joined is not in {host.source}: give --device-bandwidth, such as 300GB/s",
         )
     elif host.switch_links:
-        bandwidth = host.switch_links * _link_bandwidth(host, given, questions)
+        bandwidth = host.switch_links * _link_bandwidth(host, given, report)
     else:
-        questions.notes.append(f"{host.source} names no links between devices: they are joined by PCIe")
-        bandwidth = _pcie_bandwidth(host, given, questions)
+        report.notes.append(f"{host.source} names no links between devices: they are joined by PCIe")
+        bandwidth = _pcie_bandwidth(host, given, report)
     return Link(bandwidth, bandwidth, latency)
 
 
-def _link_bandwidth(host: HostFacts, given: Given, questions: Questions) -> float:
+def _link_bandwidth(host: HostFacts, given: Given, report: ImportReport) -> float:
     question = (
         f"the bandwidth of a link between devices is not in {host.source}: give --link-bandwidth, such as 25GB/s "
         "(NVLink of V100 to H100)"
     )
-    return questions.need(host.link_bandwidth, given.link_bandwidth, question)
+    return report.need(host.link_bandwidth, given.link_bandwidth, question)
 
 
-def _pcie_bandwidth(host: HostFacts, given: Given, questions: Questions) -> float:
+def _pcie_bandwidth(host: HostFacts, given: Given, report: ImportReport) -> float:
     question = f"the bandwidth of PCIe is not in {host.source}: give --pcie-bandwidth, such as 31.5GB/s"
-    return questions.need(host.pcie_bandwidth, given.pcie_bandwidth, question)
+    return report.need(host.pcie_bandwidth, given.pcie_bandwidth, question)
 
 
-def _meshes(host: HostFacts, given: Given, questions: Questions) -> Inside:
-    """One mesh of all devices, or equal islands of them that PCIe joins."""
+def _meshes(host: HostFacts, given: Given, report: ImportReport) -> HostLevels:
+    """The levels of a host that is one mesh, or equal islands of meshes that PCIe connects."""
     islands = _islands(len(host.devices), host.direct_links)
     forms = {_form(island, host.direct_links) for island in islands}
     if len(forms) > 1 or len({len(island) for island in islands}) > 1:
@@ -103,21 +104,23 @@ def _meshes(host: HostFacts, given: Given, questions: Questions) -> Inside:
             f"{host.source}: its devices are joined in groups of different form, {' and '.join(map(str, islands[:4]))}, "
             "which no level can say; give --device-bandwidth to take them as joined by one switch"
         )
-    bandwidth, latency = _link_bandwidth(host, given, questions), given.device_latency or 0.0
+    bandwidth, latency = _link_bandwidth(host, given, report), given.device_latency or 0.0
     edges = tuple(Edge(first, second, count * bandwidth, latency) for first, second, count in forms.pop())
     mesh = Level("gpu", len(islands[0]), None, Fabric("mesh", edges=edges))
     order = tuple(device for island in islands for device in island)
     if len(islands) == 1:
-        return Inside((mesh,), order)
-    pcie = _pcie_bandwidth(host, given, questions)
-    questions.notes.append(
+        return HostLevels((mesh,), order)
+    pcie = _pcie_bandwidth(host, given, report)
+    report.notes.append(
         f"{len(islands)} islands of {len(islands[0])} devices, joined by PCIe; ranks are on devices {_listed(order)}"
     )
-    return Inside((Level("island", len(islands), Link(pcie, pcie, latency, len(islands[0]))), mesh), order)
+    return HostLevels(
+        (Level("island", len(islands), Link(pcie, pcie, latency, len(islands[0]))), mesh), order
+    )
 
 
 def _islands(num_devices: int, links: Mapping[tuple[int, int], int]) -> list[list[int]]:
-    """Devices that reach each other over links, in order."""
+    """The connected components of the devices over their links, each in the order of its devices."""
     island_of = list(range(num_devices))
 
     def find(device: int) -> int:

@@ -1,4 +1,4 @@
-"""Joining what a cluster can tell, a host and the switches between hosts, into one system."""
+"""``join``: builds one system from the description of a host and of the switches between hosts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hemiola.errors import TopologyError
 from hemiola.topology.host_facts import HostFacts
-from hemiola.topology.inside_host import Given, Questions, levels_inside
+from hemiola.topology.inside_host import Given, ImportReport, levels_inside
 from hemiola.topology.nics import nic_link
 from hemiola.topology.parse.fields import is_short, shown
 from hemiola.topology.parse.slurm import Switch
@@ -16,23 +16,23 @@ from hemiola.topology.parse.yaml_system import MAX_DEVICES
 from hemiola.topology.system import Fabric, Level, Link, Path, System
 
 SWITCH_LEVELS = ("leaf", "spine", "core")
-"""What the levels of switches are called, those next to the hosts first; further ones have numbers."""
+"""The names of the levels of switches, the one next to the hosts first; further levels have numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A system, and what was noticed on the way."""
+    """A system, and notes for the user about how it was made."""
 
     system: System
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How hosts hang on switches: the counts of every level, what is missing, and the hosts in order."""
+class HostLayout:
+    """How hosts are connected to switches: the counts of every level, the missing units, and the hosts in order."""
 
     counts: tuple[int, ...]
-    """Of the levels of switches, outermost first, and of the hosts."""
+    """The count of every level of switches, outermost first, and then that of the hosts."""
     missing: frozenset[Path]
     hosts: tuple[str, ...]
 
@@ -44,31 +44,31 @@ def join(
     hosts: Sequence[str] = (),
     given: Given | None = None,
 ) -> Joined:
-    """The system of equal hosts below some switches; TopologyError asks for all that is missing, by name.
+    """The system of equal hosts below some switches; TopologyError lists all values that are still missing.
 
-    Without switches all hosts are on one; without names of hosts they are all that hang on the switches, and
-    without both there is one host.
+    Without switches, one switch connects all hosts. Without names of hosts, all hosts below the switches are taken.
+    Without both there is one host.
     """
     if not is_short(name):
         raise TopologyError(f"expected a name such as my-cluster for the system, found {shown(name)}")
-    given, questions = given or Given(), Questions()
-    inside = levels_inside(host, given, questions)
+    given, report = given or Given(), ImportReport()
+    inside = levels_inside(host, given, report)
     layout = _lay_out_hosts(switches, hosts)
     num_hosts = len(layout.hosts) or 1
     outer: tuple[Level, ...] = ()
     if num_hosts > 1 or len(inside.levels) > 1:
-        link = nic_link(host, inside, given, questions)
+        link = nic_link(host, inside, given, report)
         fabric = Fabric("rails") if given.rails else Fabric()
-        outer = (*_switch_levels(layout, given, questions), Level("host", layout.counts[-1], link, fabric))
+        outer = (*_switch_levels(layout, given, report), Level("host", layout.counts[-1], link, fabric))
     levels = (*outer, *inside.levels)
-    if questions.asked:
-        raise TopologyError("; ".join(questions.asked))
+    if report.missing:
+        raise TopologyError("; ".join(report.missing))
     if math.prod(level.count for level in levels) > MAX_DEVICES:
         raise TopologyError(
             f"{name}: the levels multiply to more than {MAX_DEVICES} devices; give fewer --hosts"
         )
     if not (given.nic_latency or given.device_latency or given.uplink_latency):
-        questions.notes.append(
+        report.notes.append(
             "latencies are 0, for no file has them: give --nic-latency and --device-latency, or calibrate the system"
         )
     system = System(
@@ -78,17 +78,17 @@ def join(
         missing=layout.missing if outer else frozenset(),
         host_names=layout.hosts,
     )
-    return Joined(system, tuple(questions.notes))
+    return Joined(system, tuple(report.notes))
 
 
-def _switch_levels(layout: Layout, given: Given, questions: Questions) -> list[Level]:
+def _switch_levels(layout: HostLayout, given: Given, report: ImportReport) -> list[Level]:
     """The levels of switches, outermost first."""
     counts = layout.counts[:-1]
     levels = []
     for number, count in enumerate(reversed(counts)):
         name = SWITCH_LEVELS[number] if number < len(SWITCH_LEVELS) else f"switch{number + 1}"
         known = given.uplink_bandwidths[number] if number < len(given.uplink_bandwidths) else None
-        bandwidth = questions.need(
+        bandwidth = report.need(
             None,
             known,
             f"the bandwidth from a {name} switch up is not in the files: give --uplink-bandwidth, such as 800GB/s, all "
@@ -96,16 +96,16 @@ def _switch_levels(layout: Layout, given: Given, questions: Questions) -> list[L
         )
         levels.append(Level(name, count, Link(bandwidth, bandwidth, given.uplink_latency or 0.0)))
     if len(given.uplink_bandwidths) > len(counts):
-        questions.notes.append(
+        report.notes.append(
             f"{len(given.uplink_bandwidths)} uplink bandwidths are given, {len(counts)} used: one for each level of switches"
         )
     return levels[::-1]
 
 
-def _lay_out_hosts(switches: Sequence[Switch], hosts: Sequence[str]) -> Layout:
-    """Where the hosts are; switches without any of them are left out."""
+def _lay_out_hosts(switches: Sequence[Switch], hosts: Sequence[str]) -> HostLayout:
+    """The layout of the hosts; switches with none of them below are left out."""
     if not switches:
-        return Layout((len(hosts) or 1,), frozenset(), tuple(hosts))
+        return HostLayout((len(hosts) or 1,), frozenset(), tuple(hosts))
     known = {host for switch in switches for host in switch.all_hosts()}
     wanted = set(hosts) or known
     strange = next((host for host in hosts if host not in known), None)
@@ -136,8 +136,8 @@ def _prune(switch: Switch, wanted: set[str]) -> Switch | None:
     return Switch(switch.name, below, hosts) if below or hosts else None
 
 
-def _lay_out(root: Switch) -> Layout:
-    """The counts of the levels below a switch: the most at each, and what is missing where there are fewer.
+def _lay_out(root: Switch) -> HostLayout:
+    """The layout below a switch: a level has the largest count found there; units that smaller switches lack are missing.
 
     With leaves of 21, 22 and 21 hosts there are 3 leaves of 22, and the last host of the first and the third is
     missing.
@@ -160,6 +160,6 @@ def _lay_out(root: Switch) -> Layout:
     for width, row in zip(widths, rows, strict=True):
         for path, switch in row:
             missing |= {(*path, n) for n in range(len(switch.switches or switch.hosts), width)}
-    return Layout(
+    return HostLayout(
         tuple(widths), frozenset(missing), tuple(host for _, switch in rows[-1] for host in switch.hosts)
     )

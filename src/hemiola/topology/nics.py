@@ -1,4 +1,4 @@
-"""The links of a host to the network: which interfaces are used, and which devices are behind them."""
+"""``nic_link``: the links of a host to the network, with the interfaces of each and the devices that use it."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from dataclasses import dataclass
 
 from hemiola.errors import TopologyError
 from hemiola.topology.host_facts import HostFacts
-from hemiola.topology.inside_host import Given, Inside, Questions
+from hemiola.topology.inside_host import Given, HostLevels, ImportReport
 from hemiola.topology.system import Link
 
 
 @dataclass(frozen=True, slots=True)
 class NicUse:
-    """Links that devices use, each made of one interface or of several together."""
+    """The links of a host: each bundles one or several interfaces, and each device uses one link."""
 
     link_of_device: tuple[int, ...]
     bundles: tuple[tuple[int, ...], ...]
-    """The interfaces of every link, all of the same number."""
+    """The interfaces of every link; all links have the same number of them."""
 
 
-def nic_link(host: HostFacts, inside: Inside, given: Given, questions: Questions) -> Link:
-    """The links of a host, as the file says or, where a user says how many interfaces there are, spread evenly."""
+def nic_link(host: HostFacts, inside: HostLevels, given: Given, report: ImportReport) -> Link:
+    """The links of a host: from the distances in the file, or, where the user gives a number of interfaces, spread evenly."""
     use = nearest_nics(host) if given.num_nics is None else spread_nics(len(host.devices), given.num_nics)
     together = len(use.bundles[0])
     known = _common_bandwidth(host, use) if given.num_nics is None else None
-    bandwidth = together * questions.need(known, given.nic_bandwidth, _question(host, use, given))
+    bandwidth = together * report.need(known, given.nic_bandwidth, _question(host, use, given))
     if together > 1:
-        questions.notes.append(f"each link of a host to the network is {together} NICs together")
+        report.notes.append(f"each link of a host to the network is {together} NICs together")
     used = {nic for bundle in use.bundles for nic in bundle}
     if given.num_nics is None and (left := [nic.name for n, nic in enumerate(host.nics) if n not in used]):
-        questions.notes.append(f"left out, because every device uses another NIC: {', '.join(left[:8])}")
+        report.notes.append(f"left out, because every device uses another NIC: {', '.join(left[:8])}")
     num = len(use.bundles)
     behind = tuple(use.link_of_device[device] for device in inside.order)
     flat = len(inside.levels) == 1 and behind == tuple(number % num for number in range(len(behind)))
@@ -37,11 +37,11 @@ def nic_link(host: HostFacts, inside: Inside, given: Given, questions: Questions
 
 
 def nearest_nics(host: HostFacts) -> NicUse:
-    """Every device with the nearest interface, and of those equally near the one with the fewest devices.
+    """Give every device the nearest interface; among equally near ones, the one with the fewest devices.
 
-    Devices with the nearest interfaces choose first, so that one that is further from all takes what is left. What
-    is then left over, though it is as near to a device as the one that it uses, makes the links wider, where that is
-    possible for all alike; 8 devices with 4 interfaces each have 8 links of 4.
+    Devices that have an interface nearby choose first, and those that are far from all of them take what is left.
+    Interfaces that nobody chose are bundled with the chosen interface of a device that is equally near to them, if all
+    links then get the same number: 8 devices with 4 near interfaces each have 8 links of 4 interfaces.
     """
     if not host.nics:
         return NicUse((0,) * len(host.devices), ((0,),))
@@ -63,7 +63,7 @@ def nearest_nics(host: HostFacts) -> NicUse:
 
 
 def spread_nics(num_devices: int, num_nics: int) -> NicUse:
-    """Neighbours share an interface, or every device has the same number of them."""
+    """Spread interfaces evenly: neighbouring devices share one, or every device has the same number of them."""
     if num_nics <= num_devices:
         shared = tuple(device * num_nics // num_devices for device in range(num_devices))
         return NicUse(shared, tuple((nic,) for nic in range(num_nics)))
@@ -78,7 +78,7 @@ def spread_nics(num_devices: int, num_nics: int) -> NicUse:
 
 
 def _common_bandwidth(host: HostFacts, use: NicUse) -> float | None:
-    """What all used interfaces have; None where they differ or do not say it."""
+    """The bandwidth of the used interfaces; None where it differs between them or the file does not give it."""
     found = {host.nics[nic].bandwidth for bundle in use.bundles for nic in bundle} if host.nics else {None}
     return found.pop() if len(found) == 1 else None
 

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch
 
 from hemiola.errors import PeerLostError
-from hemiola.integrations.torch.work import Call, CollectiveWork, Failure, together
+from hemiola.integrations.torch.work import Call, CollectiveWork, FailedCall, together
 from hemiola.runtime.communicator.handle import Handle
 
 
@@ -48,7 +48,7 @@ def test_an_error_comes_out_everywhere() -> None:
 def test_a_failed_future_holds_nothing_that_could_pass_for_tensors() -> None:
     """DDP looks for tensors in the value by pickling it."""
     with pytest.raises(PeerLostError, match="rank 3 died"):
-        pickle.dumps(Failure(PeerLostError(3, "rank 3 died")))
+        pickle.dumps(FailedCall(PeerLostError(3, "rank 3 died")))
 
 
 def test_several_calls_end_with_the_last() -> None:

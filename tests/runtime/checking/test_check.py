@@ -27,7 +27,7 @@ from hemiola.collectives import (
 )
 from hemiola.runtime.checking.check import Expected, Wrong, expect
 from hemiola.runtime.checking.trial import PERIOD, Trial, fit_share, in_shares
-from hemiola.runtime.communicator.numbers import NUMBERS, OPERATORS, Array
+from hemiola.runtime.communicator.numbers import NUMBERS, OPERATORS, NumpyArray
 
 MIXED = Custom(
     input_chunks=[2, 1, 3],
@@ -65,7 +65,7 @@ def trials(draw: st.DrawFn) -> Trial:
     )
 
 
-def step(trial: Trial, a: Array, b: Array) -> Array:
+def step(trial: Trial, a: NumpyArray, b: NumpyArray) -> NumpyArray:
     """One reduction as a runtime does it: rounded to the element type at once."""
     number = trial.number
     reduce = {"prod": np.multiply, "min": np.minimum, "max": np.maximum}.get(trial.op, np.add)
@@ -73,7 +73,9 @@ def step(trial: Trial, a: Array, b: Array) -> Array:
         return number.narrow(reduce(number.widen(a), number.widen(b)))
 
 
-def run(trial: Trial, order: Callable[[list[tuple[int, int]]], list[tuple[int, int]]] = list) -> list[Array]:
+def run(
+    trial: Trial, order: Callable[[list[tuple[int, int]]], list[tuple[int, int]]] = list
+) -> list[NumpyArray]:
     """The outputs of all ranks, contributions added one by one in the given order."""
     inputs = []
     for rank in range(trial.collective.num_ranks):
@@ -93,7 +95,7 @@ def run(trial: Trial, order: Callable[[list[tuple[int, int]]], list[tuple[int, i
     return outputs
 
 
-def divide(trial: Trial, total: Array) -> Array:
+def divide(trial: Trial, total: NumpyArray) -> NumpyArray:
     ranks = trial.collective.num_ranks
     if trial.number.is_floating:
         return trial.number.narrow(trial.number.widen(total) / ranks)
@@ -104,7 +106,7 @@ def towards_zero(value: int, divisor: int) -> int:
     return abs(value) // divisor * (1 if value >= 0 else -1)
 
 
-def wrong_ones(trial: Trial, outputs: list[Array]) -> list[Wrong]:
+def wrong_ones(trial: Trial, outputs: list[NumpyArray]) -> list[Wrong]:
     found = (expect(trial, rank).check_output(output) for rank, output in enumerate(outputs))
     return [wrong for wrong in found if wrong is not None]
 
@@ -138,7 +140,7 @@ def test_every_single_wrong_element_is_found(trial: Trial, data: st.DataObject) 
     assert (wrong.rank, wrong.buffer, wrong.index) == (rank, "output", row.first + k)
 
 
-def corrupt(trial: Trial, row: Expected, k: int, output: Array, bit: int) -> None:
+def corrupt(trial: Trial, row: Expected, k: int, output: NumpyArray, bit: int) -> None:
     """Flip any bit where all bits count; otherwise go just outside what is allowed."""
     at = slice(row.first + k, row.first + k + 1)
     if row.bound is None or not trial.number.is_floating:

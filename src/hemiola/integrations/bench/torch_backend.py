@@ -15,7 +15,7 @@ import torch.distributed as dist
 from hemiola.integrations.bench.backend import Task
 from hemiola.integrations.bench.serve import serve
 from hemiola.runtime.checking.trial import Buffers
-from hemiola.runtime.communicator.numbers import Array
+from hemiola.runtime.communicator.numbers import NumpyArray
 
 
 def _named(new: str, old: str) -> Callable[..., Any]:
@@ -75,7 +75,7 @@ def serve_torch(rank: int, _: object, backend: str, num_ranks: int, folder: str,
     torch_backend.close()
 
 
-def _tensor(array: Array, element: str) -> torch.Tensor:
+def _tensor(array: NumpyArray, element: str) -> torch.Tensor:
     if element == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)

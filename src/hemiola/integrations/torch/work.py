@@ -138,7 +138,7 @@ class CollectiveWork(_Work):  # type: ignore[misc]
             _fail(self._future, error)
 
 
-class Failure:
+class FailedCall:
     """The value of a future whose call went wrong.
 
     A future of PyTorch can hold no error that both of its sides understand. Python asks through ``_unwrap`` and
@@ -157,10 +157,10 @@ class Failure:
 
 def _fail(future: Any, error: Exception) -> None:
     future._set_unwrap_func(_unwrap)
-    future.set_result(Failure(error))
+    future.set_result(FailedCall(error))
 
 
-def _unwrap(failure: Failure) -> NoReturn:
+def _unwrap(failure: FailedCall) -> NoReturn:
     raise failure.error
 
 

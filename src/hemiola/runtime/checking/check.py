@@ -15,7 +15,7 @@ import numpy as np
 
 from hemiola.collectives import KINDS
 from hemiola.runtime.checking.trial import Trial
-from hemiola.runtime.communicator.numbers import Array, Number
+from hemiola.runtime.communicator.numbers import Number, NumpyArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Expected:
 
     first: int
     length: int
-    values: Array
+    values: NumpyArray
     """As they lie in memory where they must arrive bit by bit, otherwise wide."""
-    bound: Array | None = None
+    bound: NumpyArray | None = None
     """How far each may be off; None where bits are compared."""
 
 
@@ -56,11 +56,11 @@ class Expectation:
     output: tuple[Expected, ...]
     input: tuple[Expected, ...]
 
-    def check_output(self, found: Array) -> Wrong | None:
+    def check_output(self, found: NumpyArray) -> Wrong | None:
         """The first element of the output that is wrong; None when all are right."""
         return self._check("output", self.output, found)
 
-    def check_input(self, found: Array) -> Wrong | None:
+    def check_input(self, found: NumpyArray) -> Wrong | None:
         """The first element of the input that is not what it was before."""
         return self._check("input", self.input, found)
 
@@ -69,7 +69,7 @@ class Expectation:
         """Elements of the output that something is promised about."""
         return sum(expected.length for expected in self.output)
 
-    def _check(self, buffer: str, rows: tuple[Expected, ...], found: Array) -> Wrong | None:
+    def _check(self, buffer: str, rows: tuple[Expected, ...], found: NumpyArray) -> Wrong | None:
         for expected in sorted(rows, key=lambda row: row.first):
             for first, count in _periods(expected):
                 part = found[first : first + count]
@@ -83,7 +83,7 @@ class Expectation:
 def expect(trial: Trial, rank: int) -> Expectation:
     """What must lie in the buffers of ``rank`` after ``trial``, computed without asking anybody."""
     meaning = trial.meaning()
-    patterns: dict[int, Array] = {}
+    patterns: dict[int, NumpyArray] = {}
     rows = []
     for row in np.flatnonzero(meaning.promised["rank"] == rank).tolist():
         promise = meaning.promised[row]
@@ -100,7 +100,7 @@ def _num_input(trial: Trial, rank: int) -> int:
 
 
 def _expect_share(
-    trial: Trial, first: int, origins: list[tuple[int, int]], patterns: dict[int, Array]
+    trial: Trial, first: int, origins: list[tuple[int, int]], patterns: dict[int, NumpyArray]
 ) -> Expected:
     """One share of an output, whose contributions are shares of inputs, (rank, share)."""
     parts = []
@@ -116,14 +116,16 @@ def _expect_share(
     return Expected(first, trial.share, values, bound)
 
 
-def _one_period(pattern: Array, first: int, length: int) -> Array:
+def _one_period(pattern: NumpyArray, first: int, length: int) -> NumpyArray:
     """What a repeated pattern holds from ``first`` on: ``length`` elements, or as many as repeat."""
     first, length = first % len(pattern), min(length, len(pattern))
     part = pattern[first : first + length]
     return np.concatenate([part, pattern[: length - len(part)]])
 
 
-def _combine(number: Number, op: str, parts: list[Array], divisor: int | None) -> tuple[Array, Array]:
+def _combine(
+    number: Number, op: str, parts: list[NumpyArray], divisor: int | None
+) -> tuple[NumpyArray, NumpyArray]:
     """The exact result of contributions, and how far a computed one may be off."""
     reduce = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[op]
     wide = [number.widen(part) for part in parts]
@@ -143,7 +145,7 @@ def _combine(number: Number, op: str, parts: list[Array], divisor: int | None) -
     return mean, bound / divisor + number.epsilon * np.abs(mean) + number.smallest
 
 
-def _bound_of_roundings(number: Number, op: str, wide: list[Array], value: Array) -> Array:
+def _bound_of_roundings(number: Number, op: str, wide: list[NumpyArray], value: NumpyArray) -> NumpyArray:
     assert number.significand_bits is not None
     roundings = len(wide) - 1
     # The expected value was rounded as often, in its own type.
@@ -156,10 +158,10 @@ def _bound_of_roundings(number: Number, op: str, wide: list[Array], value: Array
     return np.where(exact, 0, epsilon * size + roundings * number.smallest)
 
 
-def _divide_towards_zero(value: Array, divisor: int) -> Array:
+def _divide_towards_zero(value: NumpyArray, divisor: int) -> NumpyArray:
     wide = value.astype(np.int64)
     below = (wide < 0) & (wide % divisor != 0)
-    quotient: Array = wide // divisor + below
+    quotient: NumpyArray = wide // divisor + below
     return quotient.astype(value.dtype)
 
 
@@ -170,9 +172,9 @@ def _periods(expected: Expected) -> Iterator[tuple[int, int]]:
         yield expected.first + offset, min(step, expected.length - offset)
 
 
-def _differs(number: Number, expected: Expected, found: Array) -> Array:
+def _differs(number: Number, expected: Expected, found: NumpyArray) -> NumpyArray:
     values = expected.values[: len(found)]
-    wrong: Array
+    wrong: NumpyArray
     if expected.bound is None:
         bits = f"u{number.storage.itemsize}"
         wrong = values.view(bits) != found.view(bits)
@@ -184,7 +186,7 @@ def _differs(number: Number, expected: Expected, found: Array) -> Array:
     return wrong
 
 
-def _describe(number: Number, expected: Expected, found: Array, at: int) -> tuple[str, str]:
+def _describe(number: Number, expected: Expected, found: NumpyArray, at: int) -> tuple[str, str]:
     value = expected.values[at : at + 1]
     if expected.bound is None:
         value = number.widen(value)

@@ -17,7 +17,7 @@ import numpy as np
 
 from hemiola.collectives import Buffer, Collective, Meaning
 from hemiola.runtime.communicator import arrays
-from hemiola.runtime.communicator.numbers import NUMBERS, Array, Number
+from hemiola.runtime.communicator.numbers import NUMBERS, Number, NumpyArray
 
 PERIOD = 262_139
 """Elements after which an input repeats: the largest prime below 2**18."""
@@ -29,8 +29,8 @@ POISON = 0xA5
 class Buffers:
     """A rank's input and output; in place, one is a window of the other."""
 
-    input: Array
-    output: Array
+    input: NumpyArray
+    output: NumpyArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Trial:
         buffers.output.view(np.uint8)[:] = POISON
         lay(self.pattern(rank), buffers.input)
 
-    def pattern(self, rank: int) -> Array:
+    def pattern(self, rank: int) -> NumpyArray:
         """One period of a rank's input, as it lies in memory; shorter where no input is as long."""
         length = min(PERIOD, max(num_input_shares(self.collective) * self.share, 1))
         random = np.random.Generator(np.random.SFC64(np.random.SeedSequence((self.seed, rank))))
@@ -119,14 +119,14 @@ def _num_summands(collective: Collective) -> int:
     return int(np.diff(ends).max(initial=1))
 
 
-def lay(pattern: Array, target: Array) -> None:
+def lay(pattern: NumpyArray, target: NumpyArray) -> None:
     """Repeat the pattern over the target."""
     for first in range(0, len(target), len(pattern)):
         part = target[first : first + len(pattern)]
         part[:] = pattern[: len(part)]
 
 
-def _draw(number: Number, op: str, summands: int, length: int, random: np.random.Generator) -> Array:
+def _draw(number: Number, op: str, summands: int, length: int, random: np.random.Generator) -> NumpyArray:
     if not number.is_floating:
         limits = np.iinfo(number.storage)
         whole = random.integers(limits.min, limits.max, length, number.storage, endpoint=True)
@@ -136,14 +136,14 @@ def _draw(number: Number, op: str, summands: int, length: int, random: np.random
     return number.narrow(draw(number, summands, length, random))
 
 
-def _draw_factors(number: Number, summands: int, length: int, random: np.random.Generator) -> Array:
+def _draw_factors(number: Number, summands: int, length: int, random: np.random.Generator) -> NumpyArray:
     """Numbers of either sign whose products stay between 2**-8 and 2**8, in any order."""
-    magnitude: Array = np.exp2(random.uniform(-1, 1, length) * min(1.0, 8 / summands))
+    magnitude: NumpyArray = np.exp2(random.uniform(-1, 1, length) * min(1.0, 8 / summands))
     magnitude *= random.choice([-1.0, 1.0], length)
     return magnitude
 
 
-def _draw_summands(number: Number, summands: int, length: int, random: np.random.Generator) -> Array:
+def _draw_summands(number: Number, summands: int, length: int, random: np.random.Generator) -> NumpyArray:
     """Numbers of which every other is a small integer, so that its sums are exact in any order, and the
     rest is in turn well conditioned (all of one sign and size) and not (either sign, many sizes)."""
     assert number.significand_bits is not None

@@ -8,7 +8,7 @@ from queue import SimpleQueue
 
 from hemiola.runtime.communicator.handle import Handle
 
-Task = Callable[[], None]
+QueuedCall = Callable[[], None]
 
 
 class CallQueue:
@@ -16,13 +16,13 @@ class CallQueue:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._tasks: SimpleQueue[tuple[Task, Handle] | None] = SimpleQueue()
+        self._tasks: SimpleQueue[tuple[QueuedCall, Handle] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self.num_pending = 0
         """Calls that have not ended; a caller that sees 0 may run its own call at once."""
 
-    def put(self, task: Task) -> Handle:
+    def put(self, task: QueuedCall) -> Handle:
         """Run a call after those before it."""
         handle = Handle()
         with self._lock:

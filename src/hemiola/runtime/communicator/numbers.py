@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+NumpyArray = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class Number:
         """The distance from 1 to the next larger number; 0 for integers."""
         return 0.0 if self.significand_bits is None else 2.0 ** (1 - self.significand_bits)
 
-    def widen(self, stored: Array) -> Array:
+    def widen(self, stored: NumpyArray) -> NumpyArray:
         """What lies in memory, as numbers to compute with."""
         if self.name == "bfloat16":
             stored = (stored.astype(np.uint32) << 16).view(np.float32)
         with np.errstate(invalid="ignore"):  # a signalling NaN is a wrong result, not an error here
             return stored.astype(self.wide)
 
-    def narrow(self, numbers: Array) -> Array:
+    def narrow(self, numbers: NumpyArray) -> NumpyArray:
         """Numbers as they lie in memory, rounded to nearest, ties to even."""
         if self.name == "bfloat16":
             return _round_to_bfloat16(numbers.astype(np.float32))
