@@ -105,7 +105,7 @@ def test_leaving_early_ends_the_processes(tmp_path: Path) -> None:
     assert not any(map(is_alive, processes_in(tmp_path)))
 
 
-@pytest.mark.parametrize("victim", ["caller", "nursery"])
+@pytest.mark.parametrize("victim", ["caller", "fork_server"])
 def test_nobody_outlives_who_started_them(victim: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     script = Path(does.__file__)
@@ -113,9 +113,9 @@ def test_nobody_outlives_who_started_them(victim: str, tmp_path: Path) -> None:
     try:
         wait_until(lambda: len(processes_in(tmp_path)) == 3)
         ranks = processes_in(tmp_path)
-        nursery = int(Path(f"/proc/{ranks[0]}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill(caller.pid if victim == "caller" else nursery, signal.SIGKILL)
-        wait_until(lambda: not any(map(is_alive, [*ranks, nursery])))
+        fork_server = int(Path(f"/proc/{ranks[0]}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(caller.pid if victim == "caller" else fork_server, signal.SIGKILL)
+        wait_until(lambda: not any(map(is_alive, [*ranks, fork_server])))
         assert caller.wait(30) == (-signal.SIGKILL if victim == "caller" else 1)
     finally:
         caller.kill()

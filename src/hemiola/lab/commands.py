@@ -1,4 +1,4 @@
-"""Commands: the batches of ``ip`` and ``tc`` that build a wiring, as text."""
+"""Commands: the lines for ``ip -batch`` and ``tc -batch`` that build a wiring."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from hemiola.lab.wiring import PREFIX_LENGTH, Cable, LabNic, Wiring
 
 MTU = 9000
-"""As networks between accelerators mostly have; at 1500 the headers alone take 4 % of the rate."""
+"""The MTU of most networks between accelerators; with 1500 bytes the headers alone take 4 % of the rate."""
 BURST_SECONDS = 2.5e-3
-"""What may pass at once. With less the timer of ``tbf`` becomes the limit and not the rate."""
+"""The time at full rate that ``tbf`` may send at once. With less its timer limits the throughput, and not the rate."""
 MIN_BURST_BYTES = 2 * (MTU + 14)
 QUEUE_SECONDS = 0.2
 MIN_QUEUE_BYTES = 2 << 20
-"""What waits at a cable before packets are lost: enough for many ranks that send to one at once."""
+"""The queue at a cable before packets are lost: enough for many ranks that send to one rank at the same time."""
 TAP_PACKETS = 20_000
 
 
 def fabric_commands(wiring: Wiring, host_namespaces: list[str]) -> Iterator[str]:
-    """For ``ip -batch`` in the namespace of the switches; hosts are paths of namespaces."""
+    """Lines for ``ip -batch`` in the namespace of the switches; ``host_namespaces`` are paths."""
     for switch in wiring.switches:
         yield from _bridge(switch)
     for nic in wiring.nics:
@@ -34,7 +34,7 @@ def fabric_commands(wiring: Wiring, host_namespaces: list[str]) -> Iterator[str]
 
 
 def host_commands(nics: tuple[LabNic, ...]) -> Iterator[str]:
-    """For ``ip -batch`` in the namespace of a host, after those of the switches."""
+    """Lines for ``ip -batch`` in the namespace of a host, to run after those of the switches."""
     yield "link set lo up"
     for nic in nics:
         yield f"link set {nic.interface} addrgenmode none"
@@ -43,13 +43,13 @@ def host_commands(nics: tuple[LabNic, ...]) -> Iterator[str]:
 
 
 def host_shaping(nics: tuple[LabNic, ...]) -> Iterator[str]:
-    """For ``tc -batch`` in the namespace of a host: what leaves it."""
+    """Lines for ``tc -batch`` in the namespace of a host, which limit the rate of what leaves it."""
     for nic in nics:
         yield _shape(nic.interface, nic.cable.rate_up)
 
 
 def fabric_shaping(wiring: Wiring) -> Iterator[str]:
-    """For ``tc -batch`` in the namespace of the switches: what comes down the cables, and up those of racks."""
+    """Lines for ``tc -batch`` in the namespace of the switches: the rates down all cables, and up those of racks."""
     for cable in wiring.cables:
         yield _shape(port_of(cable), cable.rate_down)
     for uplink in wiring.uplinks:
@@ -57,27 +57,27 @@ def fabric_shaping(wiring: Wiring) -> Iterator[str]:
 
 
 def port_of(cable: Cable) -> str:
-    """The upper end of a cable."""
+    """The name of the device at the upper end of a cable."""
     return f"p-{cable.name}"
 
 
 def lower_end_of(cable: Cable) -> str:
-    """The lower end of a rack's cable."""
+    """The name of the device at the lower end of a rack's cable."""
     return f"u-{cable.name}"
 
 
 def taps_of(cable: Cable) -> tuple[str, str]:
-    """The two devices between which frames are held back, the one nearer to the lower end first."""
+    """The names of the two TAP devices between which frames are delayed, the one nearer to the lower end first."""
     return f"a-{cable.name}", f"b-{cable.name}"
 
 
 def delayed_cables(wiring: Wiring) -> tuple[Cable, ...]:
-    """The cables with a delay, for which taps must be there before the commands run."""
+    """The cables with a delay; their TAP devices must exist before the commands run."""
     return tuple(cable for cable in wiring.cables if cable.delay_seconds > 0)
 
 
 def _plug_in(port: str, cable: Cable) -> Iterator[str]:
-    """Join the upper end with the switch, through a pair of taps where the cable is slow."""
+    """Connect the upper end with its switch, through a pair of TAP devices where the cable has a delay."""
     if cable.delay_seconds == 0:
         yield from _join(port, cable.switch)
         return

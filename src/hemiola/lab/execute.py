@@ -1,4 +1,4 @@
-"""execute: a command on every rank of a lab, or once on one of its hosts."""
+"""``execute``: runs a command on every rank of a lab, or once on one of its hosts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from hemiola.lab.processes import GRACE_SECONDS, belongs_to, end_processes
 
 POLL_SECONDS = 0.02
 TIMED_OUT = 124
-"""As the command ``timeout`` says it."""
+"""The exit code after a timeout, which is that of the command ``timeout``."""
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 Process = subprocess.Popen[bytes]
 
 
 def execute(lab: Lab, command: Sequence[str], *, on_host: int | None = None, timeout: float) -> int:
-    """Run a command with one process a rank, or once on a host; the exit code of the first that failed, or 0.
+    """Run a command with one process per rank, or once on a host; returns the exit code of the first that failed, or 0.
 
-    When one fails, the lab ends, the time is over or we are interrupted, all others end, and their children too.
+    All processes and their children are ended when one of them fails, when the lab ends, at the timeout, and when this
+    process is interrupted.
     """
     mark, networks = secrets.token_hex(8), lab.networks()
     before = {number: signal.signal(number, _interrupted) for number in SIGNALS}
@@ -65,7 +66,7 @@ def _places(lab: Lab, on_host: int | None, hostfile: str) -> list[tuple[int, dic
 
 
 def _wait(processes: Sequence[Process], keeper: socket.socket, deadline: float) -> int:
-    """Until all have ended well or one has not."""
+    """Wait until all processes have ended; returns the exit code of the first that failed, or 0."""
     waiting = list(processes)
     while waiting:
         for process in list(waiting):
@@ -86,7 +87,7 @@ def _wait(processes: Sequence[Process], keeper: socket.socket, deadline: float) 
 
 
 def _end(processes: Sequence[Process], networks: set[int], mark: str) -> None:
-    """End what is left of them, and their children wherever they went."""
+    """End the processes that still run, and their children, also those that left their session."""
     for process in processes:
         if process.poll() is None:
             process.terminate()
@@ -100,7 +101,7 @@ def _end(processes: Sequence[Process], networks: set[int], mark: str) -> None:
 
 
 def _ends_soon(keeper: socket.socket) -> bool:
-    """Whether the lab ends within a moment."""
+    """Whether the lab ends within the grace time."""
     until = time.monotonic() + GRACE_SECONDS
     while _is_open(keeper) and time.monotonic() < until:
         time.sleep(POLL_SECONDS)

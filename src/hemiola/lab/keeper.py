@@ -1,15 +1,15 @@
-"""Keeper: the process that holds a lab. Its end, however it comes, is the end of the lab.
+"""Keeper: the process that holds the namespaces of a lab. When it ends, for whatever reason, the lab ends.
 
-Namespaces have no names, so nothing of a lab survives its keeper; the keeper itself has no file, but an abstract
-socket with the lab's name. Requests and answers are lines of JSON:
+The namespaces have no names, so the kernel removes them with the keeper. The keeper has no file either, but an abstract
+socket with the lab's name. Requests and replies are lines of JSON:
 
-- ``{"ask": "describe"}``: what the lab is and which descriptors hold its hosts;
-- ``{"ask": "watch", "mark": M, "pid": P}``: when this connection ends, so do all processes in the lab with that mark,
-  and all that do not descend from somebody who still watches;
-- ``{"ask": "down"}``: answered when no process is left inside.
+- ``{"ask": "describe"}``: the reply says what the lab is and which descriptors hold its hosts.
+- ``{"ask": "watch", "mark": M, "pid": P}``: when this connection ends, the keeper ends all processes in the lab that
+  have this mark, and all that do not descend from the process of another watching connection.
+- ``{"ask": "down"}``: the keeper ends all processes in the lab, replies when none is left, and ends.
 
-It is started with a line of JSON on stdin and answers with one on stdout. It goes down with whoever started it
-until it reads the line ``stay``.
+The keeper reads a line of JSON from stdin and replies with one on stdout. Until it reads the line ``stay``, it ends with
+the process that started it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Keeper:
-    """A lab, its socket and its delay lines."""
+    """A lab: its namespaces, its socket and the threads that delay frames."""
 
     def __init__(self, name: str, shape: Shape) -> None:
         self._name, self._shape = name, shape
@@ -52,7 +52,7 @@ class Keeper:
             self._listener.listen()
             self._stack = stack.pop_all()
         self._watched: dict[socket.socket, tuple[str, int]] = {}
-        """The mark and the process of everybody who has started something."""
+        """For every watching connection, its mark and its process."""
 
     def _build(self, stack: ExitStack) -> None:
         taps: list[tuple[int, int, float]] = []
@@ -77,7 +77,7 @@ class Keeper:
             stack.callback(os.close, stopping)
 
     def serve(self, starter: int) -> None:
-        """Answer until somebody asks to go down, or the starter ends before it said ``stay``."""
+        """Reply to requests until one says ``down``, or the starter ends before it said ``stay``."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ)
             selector.register(starter, selectors.EVENT_READ)
@@ -96,12 +96,12 @@ class Keeper:
                         selector.unregister(starter)
                     else:
                         assert isinstance(key.fileobj, socket.socket)
-                        if not self._answer(key.fileobj, selector):
+                        if not self._reply(key.fileobj, selector):
                             return
 
-    def _answer(self, peer: socket.socket, selector: selectors.BaseSelector) -> bool:
-        """Answer one request; whether to go on."""
-        request = _hear(peer)
+    def _reply(self, peer: socket.socket, selector: selectors.BaseSelector) -> bool:
+        """Reply to one request; returns whether to continue."""
+        request = _receive(peer)
         if request is None:
             selector.unregister(peer)
             peer.close()
@@ -117,9 +117,9 @@ class Keeper:
                 self._watched[peer] = str(request["mark"]), int(request["pid"])
             case "down":
                 self._end_processes()
-                _say(peer, answer)
+                _send(peer, answer)
                 return False
-        _say(peer, answer)
+        _send(peer, answer)
         return True
 
     def _description(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Keeper:
         end_processes(self._networks())
 
     def _end_orphans(self, mark: str) -> None:
-        """End what has a mark, and what nobody has started who still lives: it may have lost its mark."""
+        """End the processes with a mark, and those without a living watcher as ancestor, which may have lost their mark."""
         living = {pid for _, pid in self._watched.values()}
         end_processes(self._networks(), lambda pid: has_mark(pid, mark) or not descends_from(pid, living))
 
@@ -142,7 +142,7 @@ class Keeper:
         return {inode(namespace.net) for namespace in self._namespaces}
 
     def close(self) -> None:
-        """End all that runs inside; the namespaces go with this process."""
+        """End all processes in the lab; the kernel removes the namespaces when this process ends."""
         self._stack.close()
 
 
@@ -155,8 +155,8 @@ def _bind(listener: socket.socket, name: str) -> None:
         ) from None
 
 
-def _hear(peer: socket.socket) -> dict[str, Any] | None:
-    """A request; None where the other side is gone or talks nonsense."""
+def _receive(peer: socket.socket) -> dict[str, Any] | None:
+    """The next request; None where the client has closed the connection or sent no valid JSON."""
     text = b""
     try:
         while not text.endswith(b"\n"):
@@ -170,19 +170,19 @@ def _hear(peer: socket.socket) -> dict[str, Any] | None:
     return request if isinstance(request, dict) else None
 
 
-def _say(peer: socket.socket, answer: dict[str, Any]) -> None:
-    with suppress(OSError):  # whoever asked may be gone
+def _send(peer: socket.socket, answer: dict[str, Any]) -> None:
+    with suppress(OSError):  # the client may have ended
         peer.sendall(json.dumps(answer).encode() + b"\n")
 
 
 def _interrupted(number: int, _: object) -> NoReturn:
-    for other in SIGNALS:  # once is enough: what follows is not to be disturbed
+    for other in SIGNALS:  # a second signal must not interrupt the cleanup
         signal.signal(other, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
 def main() -> int:
-    """Build the lab that stdin asks for, and hold it."""
+    """Build the lab that stdin describes, and hold it until it ends."""
     for number in SIGNALS:
         signal.signal(number, _interrupted)
     request = json.loads(sys.stdin.readline())

@@ -1,4 +1,4 @@
-"""Lab: a cluster on this machine that stands, as those see it who use it."""
+"""Lab: a running lab as its users see it, and how it is started, found and ended."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from hemiola.topology.system import System
 
 MASTER_PORT, HEMIOLA_PORT = 29500, 29501
 SAFE_MODULE = ("-P", "-m")
-"""For Python: a module of an installed package, and never a file of that name in the current folder."""
+"""Options of Python that run a module of an installed package, never a file of that name in the current folder."""
 ANSWER_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab that stands."""
+    """A running lab."""
 
     name: str
     pid: int
-    """Of its keeper."""
+    """The process of its keeper."""
     shape: Shape
     hosts: tuple[tuple[int, int], ...]
-    """For every host the keeper's descriptors of its network and of its name."""
+    """For every host, the keeper's file descriptors of its network namespace and its UTS namespace."""
 
     @property
     def system(self) -> System:
-        """What it is built as."""
+        """The system that the lab builds."""
         return self.shape.system()
 
     @property
     def wiring(self) -> Wiring:
-        """Its interfaces and addresses."""
+        """The interfaces, cables and addresses of the lab."""
         return wire(self.system)
 
     def inside(self, host: int) -> list[str]:
-        """The command that runs the command after it on a host."""
+        """The prefix of a command line that runs it on a host."""
         return enter_command(self.pid, *self.hosts[host])
 
     def environment(self, rank: int) -> dict[str, str]:
-        """What a launcher such as torchrun tells a rank."""
+        """The environment variables that a launcher such as torchrun would set for a rank."""
         system = self.system
         host = system.host_of_rank[rank]
         local = [other for other, its_host in enumerate(system.host_of_rank) if its_host == host]
@@ -74,7 +74,7 @@ class Lab:
         }
 
     def mpi_environment(self, hostfile: str) -> dict[str, str]:
-        """What mpirun needs on the first host, so that it starts its ranks on all of them."""
+        """The environment variables with which mpirun, run on the first host, starts ranks on all hosts."""
         agent = " ".join((sys.executable, *SAFE_MODULE, "hemiola.lab.remote_shell"))
         interfaces = ",".join(nic.interface for nic in self.wiring.nics_of(0))
         where = {nic.address: self.hosts[nic.host] for nic in self.wiring.nics}
@@ -90,7 +90,7 @@ class Lab:
         }
 
     def hostfile(self) -> str:
-        """The hosts and their numbers of ranks, as Open MPI reads them."""
+        """The hosts and their numbers of ranks, in the format of Open MPI's hostfile."""
         system, first = self.system, {nic.host: nic.address for nic in reversed(self.wiring.nics)}
         return "".join(
             f"{first[host]} slots={system.host_of_rank.count(host)}\n" for host in range(system.num_hosts)
@@ -99,14 +99,14 @@ class Lab:
     def start(
         self, host: int, command: Sequence[str], environment: Mapping[str, str], mark: str, **options: Any
     ) -> subprocess.Popen[Any]:
-        """Start a process on a host; it ends with the thread that started it."""
+        """Start a process on a host; the kernel kills it when the thread that started it ends."""
         variables = {**os.environ, **environment, "HEMIOLA_LAB": self.name, MARK: mark}
         return subprocess.Popen(
             [*self.inside(host), *command], env=variables, preexec_fn=end_with_parent, **options
         )
 
     def networks(self) -> set[int]:
-        """The inodes of its hosts' networks, for which processes are searched; empty when it has ended."""
+        """The inodes of the hosts' network namespaces, by which their processes are found; empty when the lab has ended."""
         found = set()
         for net, _ in self.hosts:
             with suppress(OSError):
@@ -114,9 +114,10 @@ class Lab:
         return found
 
     def watch(self, mark: str) -> socket.socket:
-        """A connection to the keeper: at its end, all processes with the mark and all that this one started end too.
+        """A connection to the keeper. When it closes, the keeper ends all processes with the mark and all that descend from
+        this process.
 
-        Orphans of this process become its own children from now on, so that it finds them.
+        From now on orphaned descendants of this process become its children, so that they can be found.
         """
         adopt_orphans()
         connection = _connect(self.name)
@@ -125,7 +126,7 @@ class Lab:
 
 
 def enter_command(pid: int, net: int, uts: int) -> list[str]:
-    """The command that runs the command after it in namespaces that a process holds."""
+    """The prefix of a command line that runs it in namespaces that a process holds."""
     nsenter = find_tool("nsenter")
     if nsenter is None:
         raise LabError("the lab needs the command nsenter; install Debian's package util-linux")
@@ -133,7 +134,7 @@ def enter_command(pid: int, net: int, uts: int) -> list[str]:
 
 
 class Starter:
-    """The keeper of a new lab, which goes down with this process until it is told to stay."""
+    """Starts the keeper of a new lab, which ends with this process until ``stay`` is called."""
 
     def __init__(self, name: str, shape: Shape) -> None:
         lab_address(name)
@@ -142,10 +143,11 @@ class Starter:
             raise LabError(problem)
         self.name = name
         self._keeper: subprocess.Popen[str] = subprocess.Popen(
-            [sys.executable, *SAFE_MODULE, "hemiola.lab.keeper", name],  # the name is for who lists processes
+            # The keeper does not read its argument, which shows the name of the lab in lists of processes.
+            [sys.executable, *SAFE_MODULE, "hemiola.lab.keeper", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # whoever reads ours would wait for the lab's end
+            stderr=subprocess.DEVNULL,  # otherwise a reader of our stderr would wait until the lab ends
             text=True,
             start_new_session=True,
         )
@@ -163,7 +165,7 @@ class Starter:
             raise
 
     def stay(self) -> None:
-        """The lab stands from now on until somebody ends it."""
+        """Let the lab run after this process ends, until ``take_down`` ends it."""
         self._say("stay")
         self._stays = True
 
@@ -178,7 +180,7 @@ class Starter:
 
     def _say(self, line: str) -> None:
         assert self._keeper.stdin is not None
-        with suppress(BrokenPipeError):  # then it has said why, or ended
+        with suppress(BrokenPipeError):  # the keeper has failed and said why, or it was killed
             self._keeper.stdin.write(f"{line}\n")
             self._keeper.stdin.flush()
 
@@ -190,7 +192,7 @@ class Starter:
 
 
 def find(name: str | None = None) -> Lab:
-    """The lab of that name, or the only one that stands."""
+    """The running lab of that name; without a name, the only running lab."""
     standing = names()
     if name is None:
         if len(standing) != 1:
@@ -217,7 +219,7 @@ def find(name: str | None = None) -> Lab:
 
 
 def take_down(name: str) -> None:
-    """End a lab and all that runs in it; returns when it is gone."""
+    """End a lab and all its processes; returns when it has ended."""
     with _connect(name) as connection:
         _ask(connection, {"ask": "down"})
         with suppress(ConnectionError, TimeoutError):

@@ -1,4 +1,4 @@
-"""Limits: what the lab cannot build of what a system can be, each in half a sentence."""
+"""Limits: which systems the lab cannot build, each reason as half a sentence for an error message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces: hosts without names, which are gone as soon as nobody holds them any more, however that comes."""
+"""Namespaces: network and UTS namespaces without names, which the kernel removes when no process holds them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
 IFREQ = struct.Struct("16sH22x")
 COMMAND_SECONDS = 60.0
 SBIN = "/usr/sbin:/sbin"
-"""Where ``ip`` and ``tc`` may be, although the caller's PATH does not say so."""
+"""Folders in which ``ip`` and ``tc`` may be although they are not in the caller's PATH."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """Descriptors that hold a network and a host name."""
+    """File descriptors that hold a network namespace and a UTS namespace, which has the host name."""
 
     net: int
     uts: int
 
     def path(self, pid: int | str = "self") -> str:
-        """Where another process finds the network of a namespace that process ``pid`` holds."""
+        """The path of the network namespace for other processes, if process ``pid`` holds it."""
         return f"/proc/{pid}/fd/{self.net}"
 
 
 def obstacle() -> str | None:
-    """Why no lab can be made here, in one sentence with the way out; None where it can."""
+    """Why no lab can be built on this machine, in one sentence that says what to do; None where it can."""
     for tool in ("ip", "tc", "nsenter"):
         if find_tool(tool) is None:
             package = "util-linux" if tool == "nsenter" else "iproute2"
@@ -56,13 +56,13 @@ def obstacle() -> str | None:
 
 
 def find_tool(name: str) -> str | None:
-    """Where a command is."""
+    """The path of a command; None where it is not installed."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{SBIN}")
 
 
 @contextmanager
 def kept_apart() -> Iterator[None]:
-    """Make or enter namespaces inside; afterwards this thread is back where it was."""
+    """A block in which this thread makes or enters namespaces; afterwards it is in its former ones again."""
     net, uts = _open_own("net"), _open_own("uts")
     try:
         yield
@@ -74,7 +74,7 @@ def kept_apart() -> Iterator[None]:
 
 
 def make_namespace(host_name: str) -> Namespace:
-    """A new network and host name; this thread stays inside."""
+    """Make a network namespace and a UTS namespace with a host name; this thread is in them afterwards."""
     if _libc.unshare(CLONE_NEWNET | CLONE_NEWUTS) != 0:
         raise _refused("make")
     socket.sethostname(host_name)
@@ -82,13 +82,13 @@ def make_namespace(host_name: str) -> Namespace:
 
 
 def enter(namespace: Namespace) -> None:
-    """Bring this thread into a namespace."""
+    """Move this thread into a namespace."""
     _set(namespace.net, CLONE_NEWNET)
     _set(namespace.uts, CLONE_NEWUTS)
 
 
 def make_tap(name: str) -> int:
-    """A network device whose frames this process reads and writes; it is gone when the descriptor is closed."""
+    """Make a TAP device, whose frames this process reads and writes; it exists until the descriptor is closed."""
     try:
         descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         fcntl.ioctl(descriptor, TUNSETIFF, IFREQ.pack(name.encode(), IFF_TAP | IFF_NO_PI))
@@ -118,7 +118,7 @@ def run_batch(tool: str, lines: Iterable[str], namespace: Namespace) -> None:
 
 
 def inode(descriptor: int) -> int:
-    """The number by which the kernel knows a namespace."""
+    """The inode of a namespace, which identifies it."""
     return os.fstat(descriptor).st_ino
 
 

@@ -1,4 +1,4 @@
-"""A picture of a lab for the terminal: switches, cables, hosts and the ranks on them."""
+"""``draw``: a tree of a lab for the terminal, with its switches, cables, hosts and ranks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hemiola.topology.system import System
 from hemiola.units import format_seconds
 
 Branch = tuple[str, list["Branch"]]
-"""A line, and what hangs below it."""
+"""A line of the tree, and the branches below it."""
 
 
 def draw(system: System) -> str:
-    """The tree of a system as the lab builds it, one line a switch and a host's interface."""
+    """The tree of a system as the lab builds it, with one line per switch and per interface of a host."""
     wiring = wire(system)
     tops = [name for name in wiring.switches if name not in {uplink.switch for uplink in wiring.uplinks}]
 
@@ -35,16 +35,16 @@ def _host(system: System, nic: LabNic) -> Branch:
 
 
 def _rate(cable: Cable) -> str:
-    """A cable with its rate, both where they differ, and its delay."""
+    """A cable with its rate, or both rates where they differ, and its delay."""
     up, down = (f"{rate * 8 / 1e6:g}" for rate in (cable.rate_up, cable.rate_down))
     rate = f"{up} Mbit/s" if up == down else f"{up} up, {down} down Mbit/s"
     delay = f", {format_seconds(cable.delay_seconds)}" if cable.delay_seconds else ""
     return f"── {rate}{delay} ──"
 
 
-def _lines(branch: Branch, first: str = "", rest: str = "") -> Iterator[str]:
+def _lines(branch: Branch, first: str = "", indent: str = "") -> Iterator[str]:
     text, below = branch
     yield first + text
     for number, child in enumerate(below):
         last = number == len(below) - 1
-        yield from _lines(child, rest + (" └" if last else " ├"), rest + ("  " if last else " │"))
+        yield from _lines(child, indent + (" └" if last else " ├"), indent + ("  " if last else " │"))

@@ -1,4 +1,4 @@
-"""Processes: who runs inside of namespaces, whose descendants they are, and their end."""
+"""Processes: finds the processes in namespaces, by mark or ancestor, and ends them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 MARK = "HEMIOLA_LAB_MARK"
-"""The variable by which processes that were started together are known, with their children that keep it."""
+"""The environment variable that marks processes that were started together; children inherit it."""
 GRACE_SECONDS = 1.0
 END_SECONDS = 10.0
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -20,17 +20,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def processes_in(networks: Collection[int]) -> list[int]:
-    """Processes in namespaces, by the inode of their network."""
+    """The processes in network namespaces that are given by their inodes."""
     return [pid for pid in _all_pids() if _network_of(pid) in networks]
 
 
 def end_processes(networks: Collection[int], which: Callable[[int], bool] = lambda pid: True) -> None:
-    """End those of the processes in namespaces that are meant, politely first, and return when they are gone."""
+    """End the processes in namespaces for which ``which`` is true, with SIGTERM and then SIGKILL; returns when they ended."""
     begin = time.monotonic()
     asked: set[int] = set()
     while left := [pid for pid in processes_in(networks) if which(pid)]:
         elapsed = time.monotonic() - begin
-        if elapsed > END_SECONDS:  # only a process that the kernel holds on to
+        if elapsed > END_SECONDS:  # a process that survives this long is blocked in the kernel
             return
         for pid in left:
             with suppress(ProcessLookupError):
@@ -44,7 +44,7 @@ def end_processes(networks: Collection[int], which: Callable[[int], bool] = lamb
 
 
 def belongs_to(pid: int, mark: str, ancestor: int) -> bool:
-    """Whether a process carries a mark, or descends from another one."""
+    """Whether a process has a mark or descends from ``ancestor``."""
     return has_mark(pid, mark) or descends_from(pid, {ancestor})
 
 
@@ -58,7 +58,7 @@ def has_mark(pid: int, mark: str) -> bool:
 
 
 def descends_from(pid: int, ancestors: Collection[int]) -> bool:
-    """Whether one of some processes has started a process, or one that has started it."""
+    """Whether one of ``ancestors`` is an ancestor of a process."""
     while pid > 1:
         pid = _parent_of(pid)
         if pid in ancestors:
@@ -67,12 +67,12 @@ def descends_from(pid: int, ancestors: Collection[int]) -> bool:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all descendants whose own parents end."""
+    """Make this process the parent of all descendants whose own parents end."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_with_parent() -> None:
-    """In a child: be killed when the parent dies without having said so."""
+    """In a child process: ask the kernel to kill it when its parent dies."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
@@ -90,7 +90,7 @@ def _network_of(pid: int) -> int | None:
 def _parent_of(pid: int) -> int:
     """The parent of a process, 0 where it has ended."""
     try:
-        # After the name, which may hold anything: the state, then the parent.
+        # The state and the parent follow the name, which is in parentheses and may contain any character.
         return int(Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1])
     except (OSError, ValueError, IndexError):
         return 0

@@ -1,4 +1,4 @@
-"""What mpirun runs in the place of ssh: ``python -m hemiola.lab.remote_shell ADDRESS COMMAND…`` on another host of the lab."""
+"""The replacement of ssh for mpirun: ``python -m hemiola.lab.remote_shell ADDRESS COMMAND…`` runs on another host of the lab."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hemiola.lab.lab import enter_command
 
 
 def main(arguments: list[str]) -> None:
-    """Become the command on the host; only processes of ``hemiola lab exec`` can."""
+    """Replace this process by the command on the host; works only in processes of ``hemiola lab exec``."""
     address, *command = arguments
     told = json.loads(os.environ["HEMIOLA_LAB_HOSTS"])
     inside = enter_command(told["pid"], *told["hosts"][address])

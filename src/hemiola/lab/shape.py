@@ -1,4 +1,4 @@
-"""Shape: the system that a lab is built as, as text that processes can hand to each other."""
+"""Shape: the system that a lab builds, as text that processes can send to each other."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from hemiola.topology.system import System
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A system in YAML, and what was changed on the command line."""
+    """A system in YAML, and the delay that the command line set."""
 
     name: str
     text: str
     delay_seconds: float | None = None
-    """From one host to another where it is given; half of it on every host's link."""
+    """The delay from one host to another, half of it on the link of each host; None keeps that of the YAML."""
 
     def system(self) -> System:
-        """The system, changed as asked."""
+        """The system with the delay that was set."""
         system = read_system(self.text, self.name)
         return system if self.delay_seconds is None else with_delay(system, self.delay_seconds)
 
     def as_json(self) -> dict[str, Any]:
-        """For another process."""
+        """The values to send to another process."""
         return {"name": self.name, "text": self.text, "delay_seconds": self.delay_seconds}
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Shape:
-        """From another process."""
+        """The shape that another process sent with ``as_json``."""
         return Shape(value["name"], value["text"], value["delay_seconds"])
 
 

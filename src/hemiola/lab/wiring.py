@@ -8,22 +8,22 @@ from hemiola.lab.limits import check_buildable
 from hemiola.topology.system import Link, Path, System
 
 NETWORK = "10.77"
-"""Addresses are NETWORK.k.h for the k-th interface of host h - 1; every lab has them to itself."""
+"""The k-th interface of host h - 1 has the address NETWORK.k.h; labs are isolated, so all of them use the same addresses."""
 PREFIX_LENGTH = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """Two ends of a wire, of which the lower belongs to a host or a rack's switch and the upper to the switch above."""
+    """A cable; its lower end is at a host or at the switch of a rack, its upper end at the switch above."""
 
     name: str
     rate_up: float
     """Bytes per second from the lower to the upper end."""
     rate_down: float
     delay_seconds: float
-    """One way."""
+    """Seconds from one end to the other."""
     switch: str
-    """At the upper end."""
+    """The switch at the upper end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class LabNic:
 
 @dataclass(frozen=True, slots=True)
 class Uplink:
-    """The way from a rack's switch to the one above."""
+    """The cable from the switch of a rack to the switch above."""
 
     switch: str
-    """At the lower end."""
+    """The switch at the lower end."""
     cable: Cable
 
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Everything that is to be made."""
+    """All hosts, interfaces, switches and cables of a lab."""
 
     host_names: tuple[str, ...]
     nics: tuple[LabNic, ...]
@@ -56,7 +56,7 @@ class Wiring:
 
     @property
     def cables(self) -> tuple[Cable, ...]:
-        """All wires."""
+        """All cables: those of interfaces, then those of racks."""
         return (*(nic.cable for nic in self.nics), *(uplink.cable for uplink in self.uplinks))
 
     def nics_of(self, host: int) -> tuple[LabNic, ...]:
@@ -70,7 +70,7 @@ def wire(system: System) -> Wiring:
     depth = system.host_depth
     rails = system.levels[depth - 1].fabric.kind == "rails"
     racks = [path for level in range(1, depth) for path in system.units(level)]
-    # By their number and not by their path: a name of a device has at most 15 characters.
+    # Switches are named by their number and not by their path: Linux allows 15 characters for the name of a device.
     name_of: dict[Path, str] = {(): "sw", **{path: f"sw{number}" for number, path in enumerate(racks, 1)}}
     switches = [] if rails else list(name_of.values())
     uplinks = [

@@ -1,8 +1,8 @@
-"""Bandwidth: what a time means in bytes per second, in the two ways that people compare.
+"""Bandwidth: the algorithm bandwidth and the bus bandwidth of a measured time, as nccl-tests define them.
 
-Algorithm bandwidth is the data of one rank, its input or its output, whichever is larger, over the time. Bus
-bandwidth is what the busiest link of a machine without a bottleneck carries then: the algorithm bandwidth
-times a factor of the collective, so that it can be held against the hardware at any number of ranks.
+The algorithm bandwidth is the size of the larger of a rank's input and output, divided by the time. The bus bandwidth is
+the algorithm bandwidth times a factor of the collective. It is what the busiest link of a machine without a bottleneck
+carries, so it can be compared with the hardware at any number of ranks.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ BUS_FACTORS: Mapping[str, Callable[[int], float]] = {
     **dict.fromkeys(("allgather", "reducescatter", "alltoall", "gather", "scatter"), lambda r: (r - 1) / r),
     **dict.fromkeys(("broadcast", "reduce", "alltonext", "sendrecv"), lambda _: 1.0),
 }
-"""By kind, from the number of ranks; a custom collective has none."""
+"""The factor of the bus bandwidth by collective, from the number of ranks; a custom collective has none."""
 
 
 def algorithm_bandwidth(num_bytes: int, seconds: float) -> float:
-    """``num_bytes`` is the larger of a rank's input and output."""
+    """Bytes per second; ``num_bytes`` is the size of the larger of a rank's input and output."""
     return num_bytes / seconds if num_bytes else 0.0
 
 
 def bus_bandwidth(kind: str, num_ranks: int, num_bytes: int, seconds: float) -> float | None:
-    """None where the collective has no factor."""
+    """Bytes per second; None where the collective has no factor."""
     if kind not in BUS_FACTORS:
         return None
     return BUS_FACTORS[kind](num_ranks) * algorithm_bandwidth(num_bytes, seconds)

@@ -1,10 +1,9 @@
-"""Launch: one function on N ranks of this machine, as threads of this process or as processes of their own.
+"""Launch: runs one function on N ranks of this machine, as threads of this process or as processes.
 
-Threads share one process and a store in memory. Processes come from a *nursery*: a fresh interpreter that
-loads the function's module once and then forks the ranks, so that N ranks cost one start, and no process
-with threads is ever forked. Whatever happens, nobody is left behind: the nursery ends the ranks when one of
-them has failed, when it is told to, or when this process is gone, and the kernel ends the ranks when the
-nursery is gone. Nothing is written to disk.
+Threads share one process and a store in memory. Processes are forked by a *fork server*: a new interpreter that loads
+the module of the function once, so that N ranks cost one start of Python and no process with threads is ever forked.
+No process is left behind: the fork server ends the ranks when one of them has failed, when it is told to, or when this
+process has ended, and the kernel kills the ranks when the fork server has ended. Nothing is written to disk.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from hemiola.runtime.bootstrap.store import LocalStore, Store, StoreServer, TcpS
 T = TypeVar("T")
 
 GRACE_SECONDS = 5.0
-"""How long the other ranks may go on after one has failed, to find that out by themselves."""
+"""How long the other ranks may run after one has failed, so that they can report what they noticed."""
 WATCH_SECONDS = 1.0
-"""How often the nursery looks whether the process that asked for it is still there."""
+"""How often the fork server checks whether the process that started it is alive."""
 PR_SET_PDEATHSIG = 1
 
 RankKind = Literal["threads", "processes"]
@@ -43,13 +42,13 @@ RankKind = Literal["threads", "processes"]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How one rank ended."""
+    """The result of one rank, or why it has none."""
 
     rank: int
     result: Any = None
     error: BaseException | None = None
     lost: str | None = None
-    """How the process died, where it did not live to say anything."""
+    """How the process died, if it could not report an error itself."""
 
     @property
     def failed(self) -> bool:
@@ -65,12 +64,12 @@ def run_ranks(
     timeout: float | None = None,
     grace: float = GRACE_SECONDS,
 ) -> list[T]:
-    """``function(rank, store, *arguments)`` on every rank; the results in the order of ranks.
+    """Call ``function(rank, store, *arguments)`` on every rank; returns the results in the order of ranks.
 
-    For processes, the function is found by its name in its module, and what goes in and out is pickled. When
-    a rank fails, the others get ``grace`` seconds to notice, and what the first one raised is the cause of a
-    RunError that names it. ``timeout`` is for the whole run, in seconds. Processes are then killed; threads
-    cannot be, and go on until they notice.
+    Processes import the function by its name from its module, and its arguments and results are pickled. When a rank
+    fails, the others get ``grace`` seconds to notice, and a RunError names the first rank that failed and has its
+    exception as its cause. ``timeout`` limits the whole run, in seconds. After it processes are killed; threads cannot
+    be killed and run until they end by themselves.
     """
     if kind == "threads":
         return RankThreads(num_ranks, function, arguments, grace).wait(timeout)
@@ -115,7 +114,7 @@ class RankThreads(Generic[T]):
 
 
 class RankProcesses(Generic[T]):
-    """Ranks that are processes, children of a nursery; leaving the ``with`` block ends them, whatever they do."""
+    """Ranks that are processes, forked by a fork server; leaving the ``with`` block kills those that still run."""
 
     def __init__(
         self,
@@ -132,15 +131,17 @@ class RankProcesses(Generic[T]):
             self._pipe, far_end = context.Pipe()
             stack.callback(self._pipe.close)
             body = (far_end, os.getpid(), _Job(num_ranks, function, tuple(arguments), store, grace))
-            self._nursery: BaseProcess = context.Process(target=_nurse, args=body, name="nursery")
-            _start(self._nursery, function)
+            self._fork_server: BaseProcess = context.Process(
+                target=_serve_forks, args=body, name="fork server"
+            )
+            _start(self._fork_server, function)
             far_end.close()
-            stack.callback(self._end_nursery)
+            stack.callback(self._end_fork_server)
             self._stack = stack.pop_all()
 
     @property
     def has_news(self) -> bool:
-        """Whether a rank has ended, so that ``wait`` has something to say."""
+        """Whether a rank has ended, so that ``wait`` would not block for its result."""
         return self._pipe.poll()
 
     def wait(self, timeout: float | None = None) -> list[T]:
@@ -153,25 +154,25 @@ class RankProcesses(Generic[T]):
             try:
                 ended.append(pickle.loads(self._pipe.recv_bytes()))
             except (EOFError, ConnectionResetError):
-                raise RunError(f"the process that started the ranks {self._how_nursery_died()}") from None
+                raise RunError(f"the process that started the ranks {self._how_fork_server_died()}") from None
         return _results(self._num_ranks, ended, timeout)
 
     def close(self) -> None:
-        """End every process that is still there."""
+        """End every process that still runs."""
         self._stack.close()
 
-    def _end_nursery(self) -> None:
-        """The closed pipe tells the nursery to end the ranks; one that does not listen is ended itself."""
+    def _end_fork_server(self) -> None:
+        """Closing the pipe tells the fork server to end the ranks; it is killed if it does not end in time."""
         self._pipe.close()
-        self._nursery.join(GRACE_SECONDS)
-        if self._nursery.is_alive():
-            self._nursery.kill()
-            self._nursery.join()
-        self._nursery.close()
+        self._fork_server.join(GRACE_SECONDS)
+        if self._fork_server.is_alive():
+            self._fork_server.kill()
+            self._fork_server.join()
+        self._fork_server.close()
 
-    def _how_nursery_died(self) -> str:
-        self._nursery.join(GRACE_SECONDS)
-        return _describe_exit(self._nursery.exitcode)
+    def _how_fork_server_died(self) -> str:
+        self._fork_server.join(GRACE_SECONDS)
+        return _describe_exit(self._fork_server.exitcode)
 
     def __enter__(self) -> RankProcesses[T]:
         return self
@@ -184,34 +185,34 @@ class RankProcesses(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What the nursery is asked to run."""
+    """What the fork server runs."""
 
     num_ranks: int
     function: Callable[..., Any]
     arguments: tuple[object, ...]
     store: tuple[str, int, bytes]
-    """Host, port and secret of the store where they meet."""
+    """The address, the port and the secret of the store of the ranks."""
     grace: float
 
 
 class _Deadline:
-    """A moment that can be moved forward, never back."""
+    """A point in time that can be moved to an earlier one, never to a later one."""
 
     def __init__(self, seconds: float | None) -> None:
         self._end = None if seconds is None else time.monotonic() + seconds
 
     @property
     def remaining(self) -> float | None:
-        """Seconds until then; None where there is no end."""
+        """Seconds until the deadline; None where there is none."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     @property
     def is_over(self) -> bool:
-        """Whether it has passed."""
+        """Whether the deadline has passed."""
         return self._end is not None and time.monotonic() >= self._end
 
     def end_within(self, seconds: float) -> None:
-        """Not later than that from now."""
+        """Move the deadline to at most this many seconds from now."""
         end = time.monotonic() + seconds
         self._end = end if self._end is None else min(self._end, end)
 
@@ -219,16 +220,16 @@ class _Deadline:
 def _call(rank: int, function: Callable[..., T], store: Store, arguments: Sequence[object]) -> Ended:
     try:
         return Ended(rank, result=function(rank, store, *arguments))
-    except BaseException as error:  # noqa: BLE001 (whatever a rank raises is told to the one who waits for it)
+    except BaseException as error:  # noqa: BLE001 (whatever a rank raises is passed to the caller of wait)
         error.add_note(f"raised on rank {rank}:\n{traceback.format_exc()}")
         return Ended(rank, error=error)
 
 
 def _results(num_ranks: int, ended: list[Ended], timeout: float | None) -> list[T]:
-    """All results in order, or the failure that explains the others."""
+    """All results in the order of ranks; raises RunError for the failure that caused the others."""
     failed = [one for one in ended if one.failed]
     if failed:
-        # A rank that only lost another is a witness; the first that failed on its own is the cause.
+        # A PeerLostError is the consequence of another rank's failure, so a rank with any other error is the cause.
         cause = min(failed, key=lambda one: isinstance(one.error, PeerLostError))
         said = cause.lost if cause.error is None else _describe_error(cause.error)
         raise RunError(f"rank {cause.rank} {said}") from cause.error
@@ -246,9 +247,9 @@ def _describe_error(error: BaseException) -> str:
     return f"failed: {kind}{error}"
 
 
-def _start(nursery: BaseProcess, function: Callable[..., object]) -> None:
+def _start(fork_server: BaseProcess, function: Callable[..., object]) -> None:
     try:
-        nursery.start()
+        fork_server.start()
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise RunError(
             f"{getattr(function, '__qualname__', function)} cannot be handed to processes: {error}; use a function "
@@ -262,8 +263,8 @@ def _describe_exit(code: int | None) -> str:
     return f"ended with exit code {code} before it had a result"
 
 
-def _nurse(pipe: Connection, parent: int, job: _Job) -> None:
-    """The nursery: fork the ranks, hand on how each ends, and leave nobody behind."""
+def _serve_forks(pipe: Connection, parent: int, job: _Job) -> None:
+    """The body of the fork server: fork the ranks, pass on how each of them ends, and kill the others in the end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ranks = _fork_ranks(pipe, job)
     deadline = _Deadline(None)
@@ -296,7 +297,7 @@ def _fork_ranks(pipe: Connection, job: _Job) -> dict[Connection, tuple[int, Base
     context = multiprocessing.get_context("fork")
     ranks: dict[Connection, tuple[int, BaseProcess]] = {}
     with warnings.catch_warnings():
-        # Libraries may keep idle threads that survive a fork; no thread of ours runs here.
+        # Python warns of threads; those of imported libraries are idle here, and Hemiola has started none.
         warnings.simplefilter("ignore", DeprecationWarning)
         for rank in range(job.num_ranks):
             reader, writer = context.Pipe(duplex=False)
@@ -309,7 +310,7 @@ def _fork_ranks(pipe: Connection, job: _Job) -> dict[Connection, tuple[int, Base
 
 
 def _hand_on(pipe: Connection, reader: Connection, rank: int, process: BaseProcess) -> bool:
-    """Tell how a rank ended; whether it failed."""
+    """Pass on how a rank ended; returns whether it failed."""
     try:
         failed, message = bool(reader.recv_bytes()[0]), reader.recv_bytes()
     except (EOFError, ConnectionResetError):
@@ -320,9 +321,9 @@ def _hand_on(pipe: Connection, reader: Connection, rank: int, process: BaseProce
     return failed
 
 
-def _be_rank(rank: int, writer: Connection, others: list[Connection], nursery: int, job: _Job) -> None:
-    """The body of a rank's process."""
-    _die_with(nursery)
+def _be_rank(rank: int, writer: Connection, others: list[Connection], fork_server: int, job: _Job) -> None:
+    """The body of the process of one rank."""
+    _die_with(fork_server)
     for connection in others:
         connection.close()
     with TcpStore(*job.store) as store:
@@ -337,7 +338,7 @@ def _pickled(ended: Ended) -> bytes:
         message = pickle.dumps(ended)
         pickle.loads(message)
         return message
-    except Exception as error:  # noqa: BLE001 (anything can go wrong in what others pickle)
+    except Exception as error:  # noqa: BLE001 (pickling calls code of the user, which can raise anything)
         said = (
             _describe_error(ended.error) if ended.error else f"gave a result that cannot be pickled: {error}"
         )
@@ -345,7 +346,7 @@ def _pickled(ended: Ended) -> bytes:
 
 
 def _die_with(parent: int) -> None:
-    """Ask the kernel to kill this process when its parent is gone, and go if it already is."""
+    """Ask the kernel to kill this process when its parent ends, and exit if it has already ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:

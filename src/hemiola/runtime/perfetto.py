@@ -1,7 +1,7 @@
-"""Perfetto: what really happened, as a trace that ui.perfetto.dev and chrome://tracing open.
+"""Perfetto: writes the recorded steps of a run as a trace that ui.perfetto.dev and chrome://tracing open.
 
-Each rank is a process and each threadblock a thread of it. Times come from one clock, which all processes
-of a host share, and begin with the first event.
+Each rank is a process of the trace and each threadblock a thread of it. Times come from the monotonic clock, which all
+processes of a host share, and are relative to the first event.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def write_trace(path: str | os.PathLike[str], plan: Plan, events: Mapping[int, R
 
 
 def trace_text(plan: Plan, events: Mapping[int, Rows]) -> str:
-    """The trace as JSON, a line an event: names first, then steps by rank, threadblock and time."""
+    """The trace as JSON with one event per line: names first, then the steps by rank, threadblock and time."""
     start = min((int(rows["begin"].min()) for rows in events.values() if len(rows)), default=0)
     lines = [
         json.dumps(line)
@@ -73,7 +73,7 @@ def _steps(plan: Plan, rank: int, rows: Rows, start_ns: int) -> Iterator[dict[st
 
 
 def _where(plan: Plan, block: int, row: int) -> dict[str, Any]:
-    """Peers that the step itself uses, and the line of the user's program, where there are any."""
+    """The peers of a step and the line of the user's program, where it has any."""
     traits, ends = TRAITS[int(plan.steps["opcode"][row])], plan.threadblocks[block]
     peers = {"from": ("recv_peer", traits.receives), "to": ("send_peer", traits.sends)}
     said: dict[str, Any] = {word: int(ends[side]) for word, (side, used) in peers.items() if used}

@@ -1,4 +1,4 @@
-"""Settings: how a communicator moves data; the defaults suit one machine or a few, and all are settable."""
+"""Settings: how a communicator moves data and waits; every setting has an environment variable."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ class Settings:
     """What all ranks of a communicator must agree on, and how this rank waits."""
 
     slots: int = 4
-    """HEMIOLA_SLOTS: messages that a connection holds before its sender waits."""
+    """HEMIOLA_SLOTS: how many messages a connection holds before its sender waits."""
     slot_bytes: int = 1 << 20
-    """HEMIOLA_SLOT_BYTES: the largest message; larger steps run in tiles."""
+    """HEMIOLA_SLOT_BYTES: the size of the largest message; steps with more data run in tiles."""
     tile_bytes: int = 0
-    """HEMIOLA_TILE_BYTES: how large messages become; 0 chooses."""
+    """HEMIOLA_TILE_BYTES: the size of the messages of a tiled step; 0 lets the runtime choose."""
     workers: int = 0
-    """HEMIOLA_WORKERS: threads that step the threadblocks of a rank; 0 is one, and more on hosts with many cores."""
+    """HEMIOLA_WORKERS: how many threads run the threadblocks of a rank; 0 means one, and more on hosts with many cores."""
     spins: int = -1
-    """HEMIOLA_SPINS: looks before a waiting rank gives its core away; -1 depends on how many ranks share the cores."""
+    """HEMIOLA_SPINS: how often a waiting rank polls before it yields its core; -1 chooses by how many ranks share the cores."""
     yield_seconds: float = -1.0
-    """HEMIOLA_YIELD_SECONDS: how long a waiting rank offers its core before it sleeps; -1 depends on who it waits for."""
+    """HEMIOLA_YIELD_SECONDS: how long a waiting rank yields its core before it sleeps; -1 chooses by whether it has peers on
+    other hosts."""
     timeout: float = 300.0
-    """HEMIOLA_TIMEOUT: seconds without any progress after which a run fails."""
+    """HEMIOLA_TIMEOUT: the number of seconds without any progress after which a call fails."""
     pin: str = "calls"
-    """HEMIOLA_PIN: keep each rank of a host to one of its cores ``always``, ``never``, or during large ``calls`` where
+    """HEMIOLA_PIN: whether each rank is pinned to one core ``always``, ``never``, or during large ``calls`` on hosts whose
     ranks share the cores evenly."""
 
     def __post_init__(self) -> None:
@@ -69,7 +70,8 @@ class Settings:
         return replace(Settings(), **changes)
 
     def num_spins(self, num_local_ranks: int, *, has_links: bool) -> int:
-        """Spinning pays while every rank of the host has a core of its own, and no look is a system call."""
+        """How often a rank polls before it yields. Polling pays where every rank of the host has a core of its own, and only
+        without links, because polling a socket is a system call."""
         if self.spins >= 0:
             return self.spins
         if has_links:
@@ -77,8 +79,9 @@ class Settings:
         return 2000 if num_local_ranks <= num_cores() else 1
 
     def seconds_of_yielding(self, num_local_ranks: int, *, has_links: bool) -> float:
-        """On a host the next message is near; from another host bytes come one packet at a time, and each would begin
-        the time anew, so that a slow network keeps cores busy which others on this host could use."""
+        """How long a rank yields before it sleeps. Within a host the next message comes soon. From another host bytes come
+        in packets, and each packet restarts this time, so that a slow network would keep a core busy that other ranks
+        could use."""
         if self.yield_seconds >= 0:
             return self.yield_seconds
         if not has_links:
@@ -86,9 +89,9 @@ class Settings:
         return 50e-6 if num_local_ranks <= num_cores() else 0.0
 
     def crowd_seconds(self, num_local_ranks: int) -> float:
-        """How long a yield takes at least if somebody else has worked meanwhile, and a rank should rather sleep.
+        """A yield that takes longer than this shows that another process uses the core; then a rank sleeps instead.
 
-        Where ranks share cores, it is the other ranks that work, and yielding to them is what is wanted.
+        Where ranks share cores the other process is mostly another rank, which should run, so the limit is large.
         """
         return 50e-6 if num_local_ranks <= num_cores() else 1.0
 
@@ -100,7 +103,7 @@ class Settings:
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 

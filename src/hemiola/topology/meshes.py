@@ -1,4 +1,4 @@
-"""Meshes of well-known form: rings, tori, and every unit with every other."""
+"""Meshes of well-known form: rings, tori, and full meshes."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def torus_pairs(sizes: Sequence[int]) -> Iterator[Pair]:
     for number, place in enumerate(product(*map(range, sizes))):
         for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
             last = place[axis] == size - 1
-            # In a line of two the way back is the same edge.
+            # In a line of two units the edge that closes the ring would be the same edge again.
             if not last or size > 2:
                 yield number, number - (size - 1) * stride if last else number + stride
 
 
 FORMS: Mapping[str, Callable[[int], Iterator[Pair]]] = {"ring": ring_pairs, "full": full_pairs}
-"""Forms that need no more than the number of units."""
+"""The forms that are defined by the number of units alone."""
 
 
 def form_of(edges: Sequence[Edge], count: int) -> str | None:
-    """The form of edges that are all alike; None where they have no such form."""
+    """The form of a mesh with equal edges; None where the edges differ or have no such form."""
     if len({(edge.bandwidth, edge.latency) for edge in edges}) != 1:
         return None
     pairs = [(edge.first, edge.second) for edge in edges]

@@ -1,12 +1,13 @@
-"""Network: the links and shared resources of a system as numbers, and which of them a transfer takes.
+"""Network: the directed links and shared resources of a system, and the route of a transfer over them.
 
-Links are directed: every link of a unit is two, out of the unit and into it, and an edge of a mesh is two.
-A transfer goes from its device up to the fabric in which both sides meet and down again. A unit with
-several links is left through the link that ``System.link_number`` gives for the source and entered through
-that of the destination; where the two sides meet in rails, both use the rail of the destination. A device spreads
-over all its links, so they are one. Fabrics with a bandwidth of their own are one more resource for all
-that passes through them. Through a mesh goes the path of fewest hops, then the widest, then the one of the
-lowest numbers; who leaves a unit whose inside is a mesh does not cross that mesh.
+Every link of a unit is two directed links, out of the unit and into it, and so is an edge of a mesh. The route of a
+transfer leads from its source device up to the innermost fabric that both devices are below, and down again. A route
+leaves a unit with several links through the link that ``System.link_number`` gives for the source, and enters one
+through that of the destination; where the common fabric is rails, both sides use the rail of the destination. All links
+of a device count as one, because a device spreads its traffic over them. A fabric with a bandwidth of its own is one
+more resource on every route through it. A route through a mesh has the fewest hops; among those it is the widest, and
+then the one with the lowest numbers. A route that leaves a unit whose inside is a mesh does not use the edges of that
+mesh.
 """
 
 from __future__ import annotations
@@ -30,19 +31,20 @@ ABSENT = -1
 
 @dataclass(frozen=True)
 class _Level:
-    """The links of the units of one level, numbered from ``first_link`` of each unit: out, in, out, in."""
+    """The links of the units of one level; those of a unit are numbered from its ``first_link`` on: out, in, out, in."""
 
     ordinal: Numbers
-    """The unit at each place of the mixed-radix number of a path, ABSENT where it is missing."""
+    """The number of the unit for every path, indexed by the path as a mixed-radix number; ABSENT where it is missing."""
     first_link: Numbers
-    """Per unit; empty in a mesh."""
+    """The first link of every unit; empty in a mesh."""
     num_links: Numbers
     behind: Numbers
-    """Per unit and device inside, the number of the link that it uses; empty where that is the device's digit."""
+    """The number of the link that a device uses, indexed by unit and device; empty where its path gives the number."""
     first_fabric: int
-    """The resource of the first fabric of this level, one a unit of the level outside; ABSENT without one."""
+    """The resource of the first fabric of this level, of which every unit of the level outside has one; ABSENT where fabrics
+    have no bandwidth of their own."""
     first_edge: int
-    """Likewise the first edge of the first mesh."""
+    """The first directed edge of the first mesh of this level; ABSENT without a mesh."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +55,16 @@ class Network:
     capacities: Amounts
     """Bytes per second of every directed link or shared resource."""
     latencies: Amounts
-    """Seconds."""
+    """Seconds of every directed link; 0 for shared resources."""
     levels: tuple[_Level, ...]
 
     @property
     def num_links(self) -> int:
-        """Directed links and shared resources."""
+        """The number of directed links and shared resources."""
         return len(self.capacities)
 
     def route(self, src: int, dst: int) -> tuple[int, ...]:
-        """The links from rank to rank, in order; none from a rank to itself."""
+        """The links from one rank to another, in order; none from a rank to itself."""
         first, links = self.routes(np.array([src]), np.array([dst]))
         return tuple(links[first[0] : first[1]].tolist())
 
@@ -83,7 +85,7 @@ class Network:
         return first, table[taken]
 
     def name(self, link: int) -> str:
-        """A link in words: "NIC 0 of host 3, out", "uplink of rack 1", "link of rank 2 of host 0, in"."""
+        """The name of a link for people: "NIC 0 of host 3, out", "uplink of rack 1", "link of rank 2 of host 0, in"."""
         for depth, level in enumerate(self.levels, 1):
             if (found := self._name_in(depth, level, link)) is not None:
                 return found
@@ -96,7 +98,7 @@ class Network:
         return np.array(self.system.devices, np.int64).reshape(self.system.num_ranks, -1)
 
     def _units(self, digits: Numbers, depth: int) -> Numbers:
-        """The number of the unit at a depth around each device."""
+        """The number of the unit at a depth in which each device lies."""
         if depth == 0:
             return np.zeros(len(digits), np.int64)
         counts = [level.count for level in self.system.levels[:depth]]
@@ -106,18 +108,18 @@ class Network:
         return units
 
     def _columns(self, src: Numbers, dst: Numbers) -> Iterator[Numbers]:
-        """The hops of all routes, one array a hop, ABSENT where a route does not take it."""
+        """The hops of all routes, one array per possible hop; ABSENT where a route does not have that hop."""
         depths = len(self.levels)
-        meeting = (src != dst).argmax(axis=1) + 1  # the depth of the units that differ first
-        meeting[(src == dst).all(axis=1)] = depths + 1
+        common = (src != dst).argmax(axis=1) + 1  # the depth of the fabric that both sides have in common
+        common[(src == dst).all(axis=1)] = depths + 1
         for depth in range(depths, 0, -1):
-            yield from self._leave(depth, src, dst, meeting)
+            yield from self._leave(depth, src, dst, common)
         for depth in range(1, depths + 1):
-            yield from self._enter(depth, src, dst, meeting)
+            yield from self._enter(depth, src, dst, common)
 
-    def _leave(self, depth: int, src: Numbers, dst: Numbers, meeting: Numbers) -> Iterator[Numbers]:
+    def _leave(self, depth: int, src: Numbers, dst: Numbers, common: Numbers) -> Iterator[Numbers]:
         level, fabric = self.levels[depth - 1], self.system.levels[depth - 1].fabric
-        passes, meets = meeting <= depth, meeting == depth
+        passes, meets = common <= depth, common == depth
         if fabric.kind == "mesh":
             if level.first_fabric != ABSENT:
                 yield np.where(meets, level.first_fabric + self._units(src, depth - 1), ABSENT)
@@ -129,18 +131,18 @@ class Network:
         if level.first_fabric != ABSENT:
             yield np.where(passes, level.first_fabric + self._units(src, depth - 1), ABSENT)
 
-    def _enter(self, depth: int, src: Numbers, dst: Numbers, meeting: Numbers) -> Iterator[Numbers]:
+    def _enter(self, depth: int, src: Numbers, dst: Numbers, common: Numbers) -> Iterator[Numbers]:
         level, fabric = self.levels[depth - 1], self.system.levels[depth - 1].fabric
         if fabric.kind == "mesh":
             return
         if level.first_fabric != ABSENT:
-            yield np.where(meeting < depth, level.first_fabric + self._units(dst, depth - 1), ABSENT)
+            yield np.where(common < depth, level.first_fabric + self._units(dst, depth - 1), ABSENT)
         units = self._units(dst, depth)
         links = level.first_link[units] + 2 * self._numbers(depth, units, dst) + 1
-        yield np.where(meeting <= depth, links, ABSENT)
+        yield np.where(common <= depth, links, ABSENT)
 
     def _numbers(self, depth: int, units: Numbers, devices: Numbers) -> Numbers:
-        """Which of its links a unit uses for a device, as ``System.link_number`` says."""
+        """Which of its links a unit uses for a device; the same as ``System.link_number``, for many at once."""
         level, inside = self.levels[depth - 1], devices[:, depth:]
         if not inside.shape[1]:
             return np.zeros(len(devices), np.int64)
@@ -169,7 +171,7 @@ class Network:
             yield column
 
     def _path(self, depth: int, start: Path, end: int) -> list[int]:
-        """Edges of a mesh, twice their number and one more from second to first."""
+        """The directed edges of a mesh from a unit to another: edge e is 2e from its first unit to its second, else 2e + 1."""
         fabric = self.system.levels[depth - 1].fabric
         around, begin = start[:-1], start[-1]
         found = shortest_path(
@@ -228,7 +230,7 @@ class Network:
 
 
 def network_of(system: System, protocol: ProtocolCosts | None = None) -> Network:
-    """The network of a system, of whose links a protocol's data gets the part that it can use."""
+    """The network of a system, with capacities multiplied by the efficiency of a protocol."""
     efficiency = protocol.efficiency if protocol is not None else 1.0
     capacities: list[Amounts] = []
     latencies: list[Amounts] = []
@@ -262,7 +264,7 @@ def network_of(system: System, protocol: ProtocolCosts | None = None) -> Network
 
 
 def _ordinals(system: System, depth: int) -> Numbers:
-    """The numbers of the units that are there, at the places of all that could be."""
+    """The number of every unit of a level, indexed by its path as a mixed-radix number; ABSENT where it is missing."""
     counts = [level.count for level in system.levels[:depth]]
     if not system.missing:
         return np.arange(math.prod(counts))
@@ -273,7 +275,7 @@ def _ordinals(system: System, depth: int) -> Numbers:
 
 
 def _links(system: System, depth: int, ordinal: Numbers) -> tuple[Numbers, Amounts, Amounts]:
-    """How many links each unit of a level has, and the capacity and latency of each, out and in in turn."""
+    """The number of links of each unit of a level, and the capacity and latency of each directed link: out, in, out, in."""
     usual = system.levels[depth - 1].link
     assert usual is not None
     counts = [level.count for level in system.levels[:depth]]
@@ -297,7 +299,7 @@ def _links(system: System, depth: int, ordinal: Numbers) -> tuple[Numbers, Amoun
 
 
 def _behind(system: System, depth: int, ordinal: Numbers) -> Numbers:
-    """Units by devices inside: the number of a link; empty where no link says behind which the devices are."""
+    """The number of the link that a device uses, indexed by unit and device; empty where no link has ``behind``."""
     links = [
         system.levels[depth - 1].link,
         *(link for path, link in system.exceptions.items() if len(path) == depth),
@@ -311,13 +313,16 @@ def _behind(system: System, depth: int, ordinal: Numbers) -> Numbers:
 
 
 def shortest_path(edges: Sequence[Edge | None], start: int, end: int) -> list[int] | None:
-    """Edges from start to end, as twice their number and one more backwards: fewest, widest, lowest numbers."""
+    """The directed edges of the best path: fewest hops, then widest, then lowest numbers; None without a path.
+
+    Edge e is 2e from its first unit to its second, and 2e + 1 backwards.
+    """
     ways: dict[int, list[tuple[int, float, int]]] = {}
     for number, edge in enumerate(edges):
         if edge is not None:
             ways.setdefault(edge.first, []).append((edge.second, edge.bandwidth, 2 * number))
             ways.setdefault(edge.second, []).append((edge.first, edge.bandwidth, 2 * number + 1))
-    # From the end backwards: how far every unit is, and how wide the widest of its shortest ways.
+    # A breadth-first search from the end: the distance of every unit, and the width of its widest shortest path.
     distance, width, layer = {end: 0}, {end: math.inf}, [end]
     while layer and start not in distance:
         following: list[int] = []

@@ -1,4 +1,4 @@
-"""Loading a system by its name: a preset with a size, a shape of the lab, this machine, or a YAML file."""
+"""``load_system``: a system by its name, which is a preset with a size, a shape of the lab, this machine, or a YAML file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def preset_names() -> list[str]:
 
 @cache
 def abouts() -> Mapping[str, str]:
-    """Every name that `load_system` knows, and what it is."""
+    """Every name that `load_system` knows, with a description."""
     presets = {name: _preset(name).about for name in preset_names()}
     return {**presets, **{name: load_shape(name).about for name in shape_names()}, THIS_MACHINE: ABOUT}
 

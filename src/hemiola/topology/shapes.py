@@ -1,4 +1,4 @@
-"""The shapes of networks that ``hemiola lab`` can build, shipped as YAML files beside this one."""
+"""Shapes: the systems that ``hemiola lab`` can build, shipped as YAML files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""System: a machine as levels of units, the links that join them, and what its devices do to bytes.
+"""System: a machine as levels of units, the links that connect them, and how fast its devices add and copy bytes.
 
-A system is a tree. The units of a level lie inside a unit of the level outside it, and hang with their links on a
-*fabric* there: a switch, several switches (rails), or a mesh of direct links. The innermost units are the devices;
-rank ``r`` runs on the ``r``-th device that is there.
+A system is a tree. The units of a level lie inside a unit of the level outside it, where their links connect them to a
+*fabric*: a switch, several switches (rails), or a mesh of direct links. The innermost units are the devices; rank ``r``
+runs on the ``r``-th device that is present.
 
 A unit is named by its path: one number for each level from the outermost to its own, so ``(1, 0)`` is host 0 of
 rack 1.
@@ -23,26 +23,26 @@ Path = tuple[int, ...]
 """A unit: its number at every level from the outermost to its own."""
 
 HOST_NAMES = ("host", "node", "server", "machine")
-"""How a level may be called whose units are hosts, where the system does not say which one it is."""
+"""The names of a level whose units are hosts. Without such a level, the units around the devices are the hosts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How a unit hangs on the fabric around it: ``num`` equal links, each full duplex."""
+    """The connection of a unit to the fabric around it: ``num`` equal links, each full duplex."""
 
     bandwidth_out: float
     """Bytes per second of each link, from the unit."""
     bandwidth_in: float
-    """The same, to the unit."""
+    """Bytes per second of each link, to the unit."""
     latency: float = 0.0
     """Seconds from one end to the other."""
     num: int = 1
     behind: tuple[int, ...] = ()
-    """For every device of the unit, missing ones too, the number of the link that its traffic uses; where this is
-    empty, it is the number of the unit directly inside that the device lies in, modulo ``num``."""
+    """For every device of the unit, including missing ones, the number of the link that its traffic uses. Where this is
+    empty, a device uses the link with the number, modulo ``num``, of the inner unit in which it lies."""
 
     def scaled(self, factor: float) -> Link:
-        """The same with other bandwidths."""
+        """The same links with their bandwidths multiplied by a factor."""
         return replace(
             self, bandwidth_out=self.bandwidth_out * factor, bandwidth_in=self.bandwidth_in * factor
         )
@@ -50,57 +50,57 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A direct link of a mesh between two of the units that it joins, each way."""
+    """A direct link between two units of a mesh, in both directions."""
 
     first: int
     second: int
     bandwidth: float
-    """Bytes per second, each way."""
+    """Bytes per second in each direction."""
     latency: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """What joins the units of a level inside one unit of the level outside."""
+    """What connects the units of a level inside one unit of the level outside."""
 
     kind: Literal["switch", "rails", "mesh"] = "switch"
-    """One switch for all links; a switch for the k-th links of all units, for every k; or direct links."""
+    """One switch for all links; rails, which are a switch for the k-th links of all units, for every k; or direct links."""
     bandwidth: float = math.inf
-    """What all transfers through the fabric together may take, where it is less than its links."""
+    """Bytes per second of all transfers through the fabric together, where that is less than its links can carry."""
     reduces: bool = False
-    """Whether the switch adds up what passes through it."""
+    """Whether the switch can reduce what passes through it."""
     multicasts: bool = False
-    """Whether the switch sends one message to many."""
+    """Whether the switch can send one message to many units."""
     edges: tuple[Edge, ...] = ()
-    """Of a mesh."""
+    """The direct links of a mesh; empty for other kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Units of one kind."""
+    """All units of one kind."""
 
     name: str
     count: int
-    """How many lie in a unit of the level outside."""
+    """How many units lie in one unit of the level outside."""
     link: Link | None
-    """Of every unit; None in a mesh."""
+    """The links of every unit; None in a mesh."""
     fabric: Fabric = Fabric()
 
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """How fast bytes are added and copied; results per second."""
+    """How fast devices add and copy, in bytes of result per second."""
 
     add_bandwidth: float = math.inf
-    """Of one device."""
+    """The rate at which one device adds."""
     copy_bandwidth: float = math.inf
     host_add_bandwidth: float = math.inf
-    """Of all devices of a host together, where they share cores or memory."""
+    """The rate at which all devices of a host together add, where they share cores or memory."""
     host_copy_bandwidth: float = math.inf
     core_bandwidth: float = math.inf
-    """Of the core of one device that adds and copies one thing after another, whichever; instead of those above."""
+    """The rate of a device whose core adds and copies one after the other; it replaces the rates above."""
     host_core_bandwidth: float = math.inf
-    """Of all cores of a host together."""
+    """The same rate of all cores of a host together."""
 
     def __post_init__(self) -> None:
         *others, core, host_core = (bandwidth for bandwidth, _ in self.limits())
@@ -111,7 +111,7 @@ class Compute:
             )
 
     def limits(self) -> tuple[tuple[float, bool], ...]:
-        """Every rate, and whether all devices of a host share it; adding, copying, cores, and of each first the device's."""
+        """Every rate and whether all devices of a host share it: adding, copying and cores, of each first the device's rate."""
         return (
             (self.add_bandwidth, False),
             (self.host_add_bandwidth, True),
@@ -124,20 +124,20 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolCosts:
-    """One way of a runtime to move messages, as few numbers."""
+    """What a protocol of a runtime costs on this machine."""
 
     efficiency: float = 1.0
-    """The part of a link's bandwidth that data gets."""
+    """The fraction of a link's bandwidth that is left for data."""
     step_seconds: float = 0.0
-    """What every message costs its sender beside its bytes; meanwhile the threadblock does nothing else."""
+    """The time that every message costs its sender in addition to its bytes; the threadblock is busy meanwhile."""
     threadblock_bandwidth: float = math.inf
     """Bytes per second that one threadblock can move."""
     latency: float = 0.0
-    """Seconds that every message takes to arrive beside those of its links; meanwhile the next one may follow."""
+    """The time that every message takes in addition to the latencies of its links; the next message may follow meanwhile."""
 
     @property
     def message_seconds(self) -> float:
-        """What a message takes at least that has no bytes and no way to go."""
+        """The time of a message without bytes over no links, which is the least that any message takes."""
         return self.step_seconds + self.latency
 
 
@@ -147,17 +147,17 @@ class System:
 
     name: str
     levels: tuple[Level, ...]
-    """Outermost first."""
+    """The levels, the outermost first."""
     about: str = ""
     exceptions: Mapping[Path, Link] = field(default_factory=dict)
-    """Units whose link is another than that of their level."""
+    """The links of units that differ from those of their level."""
     missing: frozenset[Path] = frozenset()
-    """Units that are not there, with all that would be inside them."""
+    """The units that are absent, with everything inside them."""
     compute: Compute = Compute()
     protocols: Mapping[str, ProtocolCosts] = field(default_factory=dict)
-    """By name; a runtime's first one is its default."""
+    """The costs of protocols by name; the first one is the default."""
     host_names: tuple[str, ...] = ()
-    """In the order of the hosts; empty where they have none."""
+    """The names of the hosts in their order; empty where hosts have none."""
 
     def __post_init__(self) -> None:
         if not self.levels:
@@ -182,7 +182,7 @@ class System:
                     f"{self.describe(path)} of system {self.name!r} is joined by a mesh and cannot have a link of its own"
                 )
             self._check_link(len(path), link)
-        # The devices are counted only when they are asked for: a large system should cost nothing before.
+        # This finds one device and does not count all of them, so that making a large system is cheap.
         if next(self.units(len(self.levels)), None) is None:
             raise TopologyError(f"system {self.name!r} has no devices: all of its units are missing")
         if self.host_names and len(self.host_names) != self.num_hosts:
@@ -241,16 +241,16 @@ class System:
 
     @property
     def num_ranks(self) -> int:
-        """Devices that are there."""
+        """The number of devices that are present."""
         return len(self.devices)
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all units of a level are alike and none is missing."""
+        """Whether all units of every level are equal and none is missing."""
         return not self.exceptions and not self.missing
 
     def units(self, depth: int) -> Iterator[Path]:
-        """The units ``depth`` levels down that are there, in order."""
+        """The units at a depth that are present, in order; depth 1 is the outermost level."""
         counts = [range(level.count) for level in self.levels[:depth]]
         if not self.missing:
             yield from product(*counts)
@@ -260,7 +260,7 @@ class System:
                 yield path
 
     def link_of(self, path: Path) -> Link:
-        """The links of a unit, those of its level unless it is an exception."""
+        """The links of a unit: those of its level, unless the unit is an exception."""
         link = self.exceptions.get(path) or self.levels[len(path) - 1].link
         if link is None:
             raise TopologyError(
@@ -282,32 +282,32 @@ class System:
 
     @cached_property
     def host_depth(self) -> int:
-        """How many levels down the hosts are: 0 where the whole system is one host."""
+        """The depth of the level of hosts; 0 where the whole system is one host."""
         named = [depth for depth, level in enumerate(self.levels, 1) if level.name in HOST_NAMES]
         return named[0] if named else 0 if len(self.levels) == 1 else len(self.levels) - 1
 
     @cached_property
     def hosts(self) -> tuple[Path, ...]:
-        """The hosts that are there, in order."""
+        """The hosts that are present, in order."""
         return tuple(self.units(self.host_depth))
 
     @property
     def num_hosts(self) -> int:
-        """Hosts that are there."""
+        """The number of hosts that are present."""
         return len(self.hosts)
 
     @cached_property
     def host_of_rank(self) -> tuple[int, ...]:
-        """The number of every rank's host."""
+        """The number of the host of every rank."""
         numbers = {path: number for number, path in enumerate(self.hosts)}
         return tuple(numbers[device[: self.host_depth]] for device in self.devices)
 
     def host_name(self, number: int) -> str:
-        """The name of a host, given or made from its number."""
+        """The name of a host, which is made from its number where none is given."""
         return self.host_names[number] if self.host_names else f"host{number}"
 
     def describe(self, path: Path) -> str:
-        """A unit in words: ``host 0 of rack 1``."""
+        """The name of a unit for messages: ``host 0 of rack 1``."""
         return " of ".join(
             f"{level.name} {number}" for level, number in reversed(list(zip(self.levels, path, strict=False)))
         )

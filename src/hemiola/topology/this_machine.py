@@ -1,4 +1,4 @@
-"""This machine as a system: a rank for each core, and how fast the cores add and copy, alone and all together."""
+"""``this_machine``: this machine as a system with a rank per core, and the measured rates at which its cores add and copy."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from hemiola.topology.system import Compute, Level, Link, System
 THIS_MACHINE = "this-machine"
 ABOUT = "the cores of this machine, measured when it is asked for; ranks share memory"
 BUFFER_BYTES = 32 << 20
-"""More than a core's share of a cache."""
+"""Larger than the part of a cache that one core has."""
 ROUND_SECONDS = 0.05
 NUM_ROUNDS = 4
 FLOAT32, SUM = 2, 0
-"""The core's numbers of an element type and an operator."""
+"""The numbers of the element type and of the operator in the C++ core."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoreRates:
-    """What one core does alone, and all of them together, in bytes of result per second."""
+    """The rates of one core alone, and of all cores together, in bytes of result per second."""
 
     num_cores: int
     add: float
@@ -39,7 +39,7 @@ class CoreRates:
 def this_machine(num_ranks: int | None = None) -> System:
     """The machine that this process runs on, measured; by default with a rank for each core that it may use.
 
-    What a rank sends to another on the same host is copied by a core, so a rank's link is as fast as a core copies.
+    A message between ranks of one host is copied by a core, so the link of a rank is as fast as a core copies.
     """
     rates = measure_cores()
     name = THIS_MACHINE if num_ranks is None else f"{THIS_MACHINE}:{num_ranks}"
@@ -53,21 +53,21 @@ def this_machine(num_ranks: int | None = None) -> System:
 
 @cache
 def measure_cores() -> CoreRates:
-    """Measure once in a process; each rate is the best of a few rounds, caches bypassed or not.
+    """Measure the cores, once per process; each rate is the best of a few rounds, half of which bypass the caches.
 
-    Threads will do: the core adds and copies without the interpreter's lock.
+    Threads are enough for this, because the C++ core adds and copies without the GIL.
     """
     cores = len(os.sched_getaffinity(0))
     add, copy = _measure(1)
     all_add, all_copy = _measure(cores)
-    # Alone a core cannot be slower than among others: where it was measured so, something else was running.
+    # One core alone cannot be slower than with others busy; where it was measured so, another process was running.
     return CoreRates(
         cores, max(add, all_add / cores), max(copy, all_copy / cores), max(add, all_add), max(copy, all_copy)
     )
 
 
 def _measure(num_threads: int) -> tuple[float, float]:
-    """Additions and copies of so many threads together, in bytes per second."""
+    """The rates of additions and copies of several threads together, in bytes per second."""
     barrier = Barrier(num_threads)
     with ThreadPoolExecutor(num_threads) as pool:
         found = list(pool.map(lambda _: _measure_one(barrier), range(num_threads)))
@@ -88,7 +88,7 @@ def _measure_one(barrier: Barrier) -> tuple[list[float], list[float]]:
 
 
 def rate_of(work: Callable[[], None], num_bytes: int, seconds: float) -> float:
-    """Bytes per second of some work on ``num_bytes``, done again and again for so long."""
+    """Bytes per second of a function that works on ``num_bytes``, called repeatedly for some seconds."""
     begin, times = time.perf_counter(), 0
     while (elapsed := time.perf_counter() - begin) < seconds or not times:
         work()

@@ -1,4 +1,4 @@
-"""A system as a tree for people: a line for each level, and one for each kind of unit that is different."""
+"""``system_tree``: a system as text, with a line for each level and for each kind of unit that differs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hemiola.topology.system import Fabric, Level, Link, Path, System
 from hemiola.units import format_bandwidth, format_seconds
 
 MOST_LINES = 12
-"""Of what is different; the rest is counted."""
+"""The most lines of differences that are printed; the others are counted."""
 
 
 def system_tree(system: System) -> str:
@@ -43,7 +43,7 @@ def link_words(link: Link) -> str:
 
 
 def _behind(link: Link) -> str:
-    """Which devices use which link, where that is said and not one each in order."""
+    """Which devices use which link; empty where the system does not say it, or every device has its own link in order."""
     if not link.behind or link.behind == tuple(range(link.num)):
         return ""
     inside = defaultdict(list)
@@ -65,7 +65,7 @@ def _level(system: System, depth: int, level: Level) -> str:
 
 
 def _sizes(system: System, depth: int) -> list[int]:
-    """How many units of a level lie in each unit outside that is there."""
+    """How many units of a level lie in each present unit of the level outside."""
     counts = dict.fromkeys(system.units(depth - 1), 0)
     for path in system.units(depth):
         counts[path[:-1]] += 1
@@ -90,7 +90,7 @@ def _fabric(fabric: Fabric) -> str:
 
 
 def _differences(system: System) -> Iterable[str]:
-    """Units that are missing or whose link is another, those that are alike on one line."""
+    """The lines of units that are missing or have other links; equal ones are on one line."""
     groups: dict[tuple[int, str], list[Path]] = defaultdict(list)
     for path, link in sorted(system.exceptions.items()):
         groups[len(path), link_words(link)].append(path)
@@ -100,8 +100,8 @@ def _differences(system: System) -> Iterable[str]:
         f"except {system.describe(paths[0])}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {what}"
         for (_, what), paths in groups.items()
     ]
-    rest = len(lines) - MOST_LINES
-    return [*lines[:MOST_LINES], *([f"and {_count(rest, 'more difference')}"] if rest > 0 else [])]
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"and {_count(more, 'more difference')}"] if more > 0 else [])]
 
 
 def _rates(system: System) -> str:
@@ -128,7 +128,7 @@ def _protocols(system: System) -> Iterable[tuple[str, str]]:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Numbers in order, runs shortened: ``0-3,7``."""
+    """Sorted numbers with runs shortened: ``0-3,7``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

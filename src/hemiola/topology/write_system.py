@@ -1,4 +1,4 @@
-"""Writing a system as YAML that reads back as the same system."""
+"""``write_system``: a system as YAML that reads back as the same system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hemiola.units import format_bandwidth, format_seconds, parse_bandwidth, par
 
 
 def write_system(system: System) -> str:
-    """The YAML of a system, a line for each level, exception and protocol; what is usual is left out."""
+    """The YAML of a system, with a line for each level, exception and protocol; default values are left out."""
     lines = [f"name: {_flow(system.name)}"]
     if system.about:
         lines.append(f"about: {_flow(system.about)}")
@@ -40,7 +40,7 @@ def write_system(system: System) -> str:
 
 
 def _flow(value: object) -> str:
-    """A value on one line."""
+    """A value as YAML on one line."""
     text = yaml.safe_dump(
         value, default_flow_style=True, width=sys.maxsize, sort_keys=False, allow_unicode=True
     )
@@ -66,7 +66,7 @@ def _level(level: Level) -> dict[str, Any]:
 
 
 def _link(link: Link, usual: Link | None) -> dict[str, Any]:
-    """A link; what is as usual is left out."""
+    """The keys of a link that differ from ``usual``."""
     written: dict[str, Any] = {}
     usual = usual or Link(0.0, 0.0)
     out, in_ = link.bandwidth_out, link.bandwidth_in
@@ -130,7 +130,7 @@ def _seconds(amount: float) -> str | float:
 
 
 def _exact(amount: float, write: Callable[[float], str], read: Callable[[object], float]) -> str | float:
-    """An amount with its unit, or as a bare number where the unit's few digits would change it."""
+    """An amount as text with its unit, or as a bare number where the text would lose digits."""
     text = write(amount)
     if text[0] == "0" and amount:
         return float(amount)

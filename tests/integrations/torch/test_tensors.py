@@ -11,12 +11,19 @@ import torch
 from hemiola.errors import CollectiveError
 from hemiola.integrations.torch.packs import SMALL_BYTES, packs
 from hemiola.integrations.torch.splits import split_lengths
-from hemiola.integrations.torch.tensors import flat, goes_as_it_is, joined, room, staged, staged_list
+from hemiola.integrations.torch.tensors import (
+    flat,
+    joined,
+    needs_no_copy,
+    staged,
+    staged_list,
+    staged_outputs,
+)
 
 
 def test_a_contiguous_tensor_is_its_own_array() -> None:
     tensor = torch.ones(3, 4)
-    assert goes_as_it_is(tensor)
+    assert needs_no_copy(tensor)
     assert flat(tensor, "call") is tensor
     assert staged(tensor, "call") == (tensor, None)
 
@@ -56,7 +63,7 @@ def test_a_strided_tensor_is_written_back(dtype: torch.dtype) -> None:
 def test_neighbours_in_memory_are_one_array() -> None:
     whole = torch.arange(12.0)
     parts = [whole[:3], whole[3:3], whole[3:4].view(1, 1), whole[4:]]
-    array, finish = room(parts, "call")
+    array, finish = staged_outputs(parts, "call")
     assert finish is None
     assert (array.data_ptr(), array.numel()) == (whole.data_ptr(), 12)
     assert staged_list(parts, "call").finish is None
@@ -80,7 +87,7 @@ def test_memory_that_only_happens_to_follow_is_not_joined() -> None:
     buffer = bytearray(16)
     parts = [torch.frombuffer(buffer, dtype=torch.float32, count=2, offset=offset) for offset in (0, 8)]
     assert parts[1].data_ptr() - parts[0].data_ptr() == 8
-    assert room(parts, "call").finish is not None
+    assert staged_outputs(parts, "call").finish is not None
 
 
 def test_lists_of_several_types_are_refused() -> None:

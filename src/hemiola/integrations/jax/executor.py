@@ -1,4 +1,4 @@
-"""ReductionExecutor: a reduction program inside ``shard_map``.
+"""ReductionExecutor: runs a reduction program inside ``shard_map``.
 
 ```
 reduction = ReductionExecutor(program, (2, 4))
@@ -6,13 +6,13 @@ mesh = reduction.mesh(jax.devices())           # one axis for the groups, one fo
 total = jax.shard_map(reduction.all_reduce, mesh=mesh, in_specs=P(mesh.axis_names), out_specs=P(mesh.axis_names))(x)
 ```
 
-With an axis for each factor, the groups of a step are what varies along some axes, and JAX's collectives take those names.
-On a mesh of one axis, ``index_groups`` names the devices of every reduction group instead; the groups given to JAX are then
+On a mesh with an axis for each factor, the groups of a step are the devices along some axes, and JAX's collectives take
+the names of these axes. On a mesh of one axis, ``index_groups`` lists the devices of every reduction group; JAX then gets
 complete lists of indices, which needs ``check_vma=False``.
 
-Every device runs the same code on arrays of the same shape, so who holds which chunks is looked up in tables. Devices
-that a master step leaves out take part as well and throw away what comes. Reduce and broadcast are masked sums;
-so is a step whose groups hold different numbers of chunks.
+Every device runs the same code on arrays of the same shape, so tables say which device holds which chunks. Devices that
+are in no group of a step take part in the call as well and drop its result. Reduce and broadcast are masked sums, and so
+is a step whose groups hold different numbers of chunks.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ GROUPS_AXIS = "groups"
 
 @dataclass(frozen=True)
 class ReductionExecutor:
-    """A program that devices carry out together."""
+    """A reduction program with the groups of devices that run it."""
 
     program: ReductionProgram
     factors: tuple[int, ...]
     index_groups: tuple[tuple[int, ...], ...] | None = None
-    """The reduction groups as indices of one axis, every index once; None: a mesh with an axis for each factor."""
+    """The reduction groups as indices of one axis, with every index once; None on a mesh with an axis for each factor."""
     axis: str = "devices"
-    """The one axis, where ``index_groups`` are given."""
+    """The name of the one axis, where ``index_groups`` are given."""
     request: Request = Request.ALLREDUCE
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class ReductionExecutor:
 
     @property
     def num_chunks(self) -> int:
-        """Into which the data is cut; devices of a group."""
+        """The number of chunks of the data, which is the number of devices of a group."""
         return prod(self.factors)
 
     @property
@@ -75,7 +75,7 @@ class ReductionExecutor:
     def mesh(
         self, devices: Sequence[jax.Device], groups: Sequence[Sequence[int]] | None = None
     ) -> jax.sharding.Mesh:
-        """A mesh with an axis for each factor; ``groups`` number the devices of every reduction group in order."""
+        """A mesh with an axis for each factor; ``groups`` lists the indices of the devices of every reduction group in order."""
         chosen = [list(range(len(devices)))] if groups is None else [list(group) for group in groups]
         if any(len(group) != self.num_chunks for group in chosen):
             raise ReductionError(
@@ -86,14 +86,14 @@ class ReductionExecutor:
         return jax.sharding.Mesh(placed.reshape(-1, *self.factors), (GROUPS_AXIS, *self.factor_axes))
 
     def all_reduce(self, data: jax.Array) -> jax.Array:
-        """Inside shard_map: the sum over the device's reduction group, of any shape."""
+        """Inside shard_map: the sum of an array of any shape over the device's reduction group."""
         share = -(-data.size // self.num_chunks)
         padded = jnp.zeros(self.num_chunks * share, data.dtype).at[: data.size].set(data.reshape(-1))
         chunks = self.run(padded.reshape(self.num_chunks, share))
         return chunks.reshape(-1)[: data.size].reshape(data.shape)
 
     def run(self, chunks: jax.Array) -> jax.Array:
-        """Inside shard_map: the chunks after the program; rows that a device does not hold say nothing."""
+        """Inside shard_map: the chunks after the program; rows that a device does not hold have no defined value."""
         place = self._place()
         steps = group_steps(self.program, self.factors, self.request)
         for instruction, groups in zip(self.program, steps, strict=True):
@@ -102,7 +102,7 @@ class ReductionExecutor:
         return chunks
 
     def _place(self) -> jax.Array:
-        """The device's number in its reduction group."""
+        """The index of the device in its reduction group."""
         if self.index_groups is None:
             return lax.axis_index(self.factor_axes)
         places = {index: number for group in self.index_groups for number, index in enumerate(group)}
@@ -131,7 +131,7 @@ class ReductionExecutor:
         return jnp.where(tables.takes_part[place], changed, chunks)
 
     def _where(self, grouping: Grouping) -> dict[str, Any]:
-        """The groups of a step as JAX names them: those of masters with all others beside them."""
+        """The groups of a step in JAX's arguments. JAX needs every device in a group, so a step of some devices gets all."""
         if self.index_groups is None:
             return {"axis_name": self.factor_axes[grouping.first : grouping.end]}
         everybody = Grouping(grouping.first, grouping.end)
@@ -151,61 +151,61 @@ def _column(mask: jax.Array, chunks: jax.Array) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Tables:
-    """Who holds which chunks in a step, by a device's number in its reduction group."""
+    """Tables of the chunks that devices hold in a step, indexed by a device's index in its reduction group."""
 
     groups: list[GroupStep]
     num_devices: int
 
     @cached_property
     def is_even(self) -> bool:
-        """Whether every member of every group holds equally many chunks, before and after."""
+        """Whether all members of all groups hold the same number of chunks before the step, and after it."""
         before = {len(rows) for group in self.groups for rows in group.before}
         after = {len(rows) for group in self.groups for rows in group.after}
         return len(before) == len(after) == 1
 
     @property
     def takes_part(self) -> jax.Array:
-        """Whether a device is in a group."""
+        """Whether a device is in a group of the step."""
         members = {member for group in self.groups for member in group.members}
         return jnp.array([device in members for device in range(self.num_devices)])
 
     @property
     def before(self) -> jax.Array:
-        """The chunks of a device."""
+        """The chunks that a device holds before the step."""
         return self._indices([group.before for group in self.groups])
 
     @property
     def after(self) -> jax.Array:
-        """The same after the step."""
+        """The chunks that a device holds after the step."""
         return self._indices([group.after for group in self.groups])
 
     @property
     def all_before(self) -> jax.Array:
-        """The chunks of all members of a device's group, one member after another."""
+        """The chunks that all members of a device's group hold before the step, one member after another."""
         return self._indices([_joined(group.before) for group in self.groups])
 
     @property
     def all_after(self) -> jax.Array:
-        """The same after the step."""
+        """The chunks that all members of a device's group hold after the step, one member after another."""
         return self._indices([_joined(group.after) for group in self.groups])
 
     @property
     def gives(self) -> jax.Array:
-        """Which chunks a device adds to the sum."""
+        """A mask of the chunks that a device adds to the sum."""
         return self._mask([group.before for group in self.groups])
 
     @property
     def first_gives(self) -> jax.Array:
-        """The same, where only the first member of a group does."""
+        """The same mask for steps in which only the first member of a group contributes."""
         return self._mask([(group.before[0], *([()] * (len(group.members) - 1))) for group in self.groups])
 
     @property
     def keeps(self) -> jax.Array:
-        """Which chunks a device takes from the sum."""
+        """A mask of the chunks that a device takes from the sum."""
         return self._mask([group.after for group in self.groups])
 
     def _indices(self, rows: Sequence[Sequence[Rows]]) -> jax.Array:
-        """A row of chunk numbers for each device; devices that take no part get as many of the first chunks."""
+        """A row of chunk numbers for each device; devices in no group get the first chunks, whose results are dropped."""
         table = np.tile(np.arange(len(rows[0][0])), (self.num_devices, 1))
         for group, of_members in zip(self.groups, rows, strict=True):
             for member, own in zip(group.members, of_members, strict=True):

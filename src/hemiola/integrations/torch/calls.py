@@ -1,6 +1,6 @@
-"""Every collective on tensors: memory is staged where it must be, and the communicator is called.
+"""TensorCalls: every collective on tensors, which copies tensors to contiguous memory where the communicator needs it.
 
-``wait=True`` runs in the caller's thread and returns a Call that has ended, up to its `finish`.
+With ``wait=True`` a method runs in the caller's thread and returns a Call that has ended; only its ``finish`` is left.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from hemiola.integrations.torch.checks import check_one_per_rank, check_shares, 
 from hemiola.integrations.torch.operators import operator_name
 from hemiola.integrations.torch.packs import packs
 from hemiola.integrations.torch.splits import split_lengths
-from hemiola.integrations.torch.tensors import flat, joined, room, staged, staged_list
+from hemiola.integrations.torch.tensors import flat, joined, staged, staged_list, staged_outputs
 from hemiola.integrations.torch.work import Call, together
 from hemiola.runtime.communicator.communicator import Communicator
 
 
 @dataclass(frozen=True, slots=True)
 class TensorCalls:
-    """A communicator that takes tensors of any shape, stride and type; roots and peers are its ranks."""
+    """Calls a communicator with tensors of any shape, stride and type; roots and peers are ranks of the communicator."""
 
     communicator: Communicator
 
@@ -57,7 +57,7 @@ class TensorCalls:
         return Call(self.communicator.all_gather(source, array, wait=wait), finish)
 
     def all_gather_list(self, outputs: Sequence[Tensor], tensor: Tensor, *, wait: bool) -> Call:
-        """Outputs of different sizes are broadcast one by one, each by its rank."""
+        """Gather into a list; outputs of different sizes are broadcast one by one, each by its rank."""
         check_one_per_rank(outputs, self.communicator.world_size, "all_gather")
         if len({output.numel() for output in outputs}) > 1:
             own = outputs[self.communicator.rank]
@@ -65,7 +65,7 @@ class TensorCalls:
             own.detach().copy_(tensor.detach().reshape(own.shape))
             return together([self.broadcast(output, root, wait=wait) for root, output in enumerate(outputs)])
         check_shares(outputs, tensor, self.communicator.world_size, "all_gather")
-        array, finish = room(outputs, "all_gather")
+        array, finish = staged_outputs(outputs, "all_gather")
         return Call(self.communicator.all_gather(flat(tensor, "all_gather"), array, wait=wait), finish)
 
     def reduce_scatter(self, output: Tensor, tensor: Tensor, op: ReduceOp, *, wait: bool) -> Call:
@@ -78,7 +78,7 @@ class TensorCalls:
     def reduce_scatter_list(
         self, output: Tensor, tensors: Sequence[Tensor], op: ReduceOp, *, wait: bool
     ) -> Call:
-        """Inputs of different sizes are reduced one by one, each to its rank."""
+        """Reduce and scatter a list; inputs of different sizes are reduced one by one, each to its rank."""
         name = operator_name(op, output.dtype, "reduce_scatter")
         check_one_per_rank(tensors, self.communicator.world_size, "reduce_scatter")
         array, finish = staged(output, "reduce_scatter")
@@ -103,7 +103,7 @@ class TensorCalls:
         *,
         wait: bool,
     ) -> Call:
-        """Rows of the first dimension per rank; empty ones mean equal parts."""
+        """All-to-all of rows of the first dimension, with a number of rows per rank; empty lists mean equal parts."""
         check_type(output, tensor, "all_to_all_single")
         array, finish = staged(output, "all_to_all_single")
         source = flat(tensor, "all_to_all_single")
@@ -120,7 +120,7 @@ class TensorCalls:
         check_one_per_rank(outputs, self.communicator.world_size, "all_to_all")
         check_one_per_rank(tensors, self.communicator.world_size, "all_to_all")
         check_type(outputs[0], tensors[0], "all_to_all")
-        array, finish = room(outputs, "all_to_all")
+        array, finish = staged_outputs(outputs, "all_to_all")
         source = joined(tensors, "all_to_all")
         element_bytes = source.element_size()
         pending = self.communicator.all_to_all(
@@ -133,16 +133,16 @@ class TensorCalls:
         return Call(pending, finish)
 
     def gather(self, outputs: Sequence[Tensor] | None, tensor: Tensor, root: int, *, wait: bool) -> Call:
-        """``outputs`` is None on all ranks but the root."""
+        """Gather on the root; ``outputs`` is None on all other ranks."""
         source = flat(tensor, "gather")
         if outputs is None:
             return Call(self.communicator.gather(source, root=root, wait=wait), None)
         check_shares(outputs, tensor, self.communicator.world_size, "gather")
-        array, finish = room(outputs, "gather")
+        array, finish = staged_outputs(outputs, "gather")
         return Call(self.communicator.gather(source, array, root=root, wait=wait), finish)
 
     def scatter(self, output: Tensor, tensors: Sequence[Tensor] | None, root: int, *, wait: bool) -> Call:
-        """``tensors`` is None on all ranks but the root."""
+        """Scatter from the root; ``tensors`` is None on all other ranks."""
         array, finish = staged(output, "scatter")
         if tensors is None:
             return Call(self.communicator.scatter(None, array, root=root, wait=wait), finish)

@@ -1,4 +1,4 @@
-"""What a call must get so that it means something; every refusal says what was expected and found."""
+"""Checks of the arguments of a call; every error says what was expected and what was found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 def only(items: Sequence[Item], call: str) -> Item:
-    """The one item of a list; c10d has lists for several devices of a process, which CPUs do not need."""
+    """The only item of a list. c10d passes lists for processes with several devices; on CPUs they have one item."""
     if len(items) != 1:
         raise CollectiveError(
             f"{call} got {len(items)} tensors or lists where it takes one; call it once for each"
@@ -36,7 +36,7 @@ def check_one_per_rank(tensors: Sequence[Tensor], world_size: int, call: str) ->
 
 
 def check_shares(shares: Sequence[Tensor], part: Tensor, world_size: int, call: str) -> None:
-    """Of a list with one tensor per rank, each as large as the single tensor."""
+    """Check that a list has one tensor per rank, each as large as the single tensor."""
     check_one_per_rank(shares, world_size, call)
     for rank, share in enumerate(shares):
         check_type(share, part, call)
@@ -48,7 +48,7 @@ def check_shares(shares: Sequence[Tensor], part: Tensor, world_size: int, call: 
 
 
 def check_whole(whole: Tensor, part: Tensor, world_size: int, call: str) -> None:
-    """Of the tensor that holds the parts of all ranks."""
+    """Check that a tensor is as large as the parts of all ranks together."""
     check_type(whole, part, call)
     if whole.numel() != part.numel() * world_size:
         raise CollectiveError(

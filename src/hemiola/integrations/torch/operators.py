@@ -1,4 +1,4 @@
-"""Which operator of the runtime a ``ReduceOp`` of PyTorch is, for a type of elements."""
+"""``operator_name``: the operator of the runtime for a ``ReduceOp`` of PyTorch and an element type."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _TRUTHS: dict[Any, str] = {
     ReduceOp.MIN: "min",
     ReduceOp.BAND: "min",
 }
-"""A bool is a byte of 0 or 1: "or" is its largest, "and" its smallest."""
+"""A bool is a byte of 0 or 1, so "or" is the maximum and "and" is the minimum."""
 _PAIRS: dict[Any, str] = {ReduceOp.SUM: "sum", ReduceOp.AVG: "avg"}
-"""A complex number is two real ones, which is right for sums only."""
+"""A complex number is moved as two real ones, which is correct for sums and averages only."""
 
 _OPERATORS = {
     torch.float16: _NUMBERS,
@@ -44,12 +44,13 @@ _OPERATORS = {
 _BY_HASH = {
     (hash(ReduceOp(kind)), dtype): name for dtype, kinds in _OPERATORS.items() for kind, name in kinds.items()
 }
-"""The same by the hash of a ReduceOp, which is cheaper to get than its kind; no two kinds share one."""
+"""The names by the hash of a ReduceOp and the element type. The hash is cheaper to get than the kind, and differs between
+kinds."""
 assert len(_BY_HASH) == sum(map(len, _OPERATORS.values()))
 
 
 def operator_name(operator: Any, dtype: torch.dtype, call: str) -> str:
-    """What to ask the runtime for to reduce elements of this type with a ReduceOp, whose types lack its ``op``."""
+    """The operator of the runtime for a ReduceOp, which is typed as Any because PyTorch's types lack its ``op``."""
     name = _BY_HASH.get((hash(operator), dtype))
     if name is None:
         raise CollectiveError(_refusal(operator.op, dtype, call))

@@ -1,4 +1,4 @@
-"""How a list of tensors is reduced with few calls: small ones side by side, large ones where they are."""
+"""``packs``: groups a list of tensors so that it is reduced with few calls."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from torch import Tensor
 
 SMALL_BYTES = 32 * 1024
-"""Below this a copy costs less than a call; every rank has the same sizes, so all ranks pack alike."""
+"""A tensor up to this size is copied into a pack, because the copy costs less than a call. All ranks have the same sizes,
+so all ranks make the same packs."""
 
 
 def packs(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Neighbours of one type that are small, together; every other tensor alone."""
+    """Packs of neighbouring small tensors of one type; every large tensor is a pack of its own."""
     pack: list[Tensor] = []
     for tensor in tensors:
         if tensor.nbytes > SMALL_BYTES:

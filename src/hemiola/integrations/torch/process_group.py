@@ -1,10 +1,9 @@
-"""The process group that torch.distributed calls.
+"""HemiolaProcessGroup: the process group that torch.distributed calls.
 
-PyTorch calls a group from two sides. Its Python functions (``dist.all_reduce`` ...) call the methods below as
-they are; its C++ (DDP, functional collectives, compiled graphs) calls those that its binding forwards. So the
-names, the order of arguments and the camel case are PyTorch's. A call with ``asyncOp`` off runs to its end in
-the caller's thread, which is the fastest way through; any other is handed to the communicator's queue.
-Roots and peers are ranks of this group.
+PyTorch calls a group from two sides. Its Python functions (``dist.all_reduce`` ...) call the methods below directly; its
+C++ code (DDP, functional collectives, compiled graphs) calls those that its binding forwards. The names, the order of
+arguments and the camel case are therefore PyTorch's. A call with ``asyncOp`` off runs in the caller's thread, which is
+fastest; any other call is put into the communicator's queue. Roots and peers are ranks of this group.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from hemiola.errors import CollectiveError
 from hemiola.integrations.torch.calls import TensorCalls
 from hemiola.integrations.torch.checks import check_pairs, only
 from hemiola.integrations.torch.operators import operator_name
-from hemiola.integrations.torch.tensors import goes_as_it_is
+from hemiola.integrations.torch.tensors import needs_no_copy
 from hemiola.integrations.torch.work import NO_TIMEOUT, Call, CollectiveWork, together
 from hemiola.runtime.communicator.communicator import Communicator
 
 _ProcessGroup: Any = ProcessGroup
-"""Without its types: they have overloads that nobody calls, and none where PyTorch is not installed."""
+"""The base class without its types: they have overloads that nobody calls, and do not exist without PyTorch."""
 
 _CPU = torch.device("cpu")
 _ALL_REDUCE = AllreduceOptions()
@@ -56,7 +55,7 @@ _BARRIER = BarrierOptions()
 
 
 class HemiolaProcessGroup(_ProcessGroup):  # type: ignore[misc]
-    """Ranks that move tensors in CPU memory with plans of the runtime."""
+    """A process group for tensors in CPU memory, on a communicator of the runtime."""
 
     supports_splitting = False
     supports_coalescing = False
@@ -74,19 +73,22 @@ class HemiolaProcessGroup(_ProcessGroup):  # type: ignore[misc]
 
     @property
     def communicator(self) -> Communicator:
-        """What the group runs on; its ``explain`` says which plan serves a size, and why."""
+        """The communicator of the group; its ``explain`` says which plan serves a size, and why."""
         return self._communicator
 
     def allreduce(
         self, tensors: Sequence[Tensor] | Tensor, opts: AllreduceOptions = _ALL_REDUCE
     ) -> CollectiveWork:
-        """DDP's join passes one tensor, everybody else a list; one that needs no staging has a short way."""
+        """Reduce a tensor or a list of them: DDP's join passes one tensor, all other callers a list.
+
+        A single tensor that needs no copy skips the generic path.
+        """
         if isinstance(tensors, Tensor):
             tensors = [tensors]
         if len(tensors) != 1:
             return self.allreduce_coalesced(tensors, opts)
         tensor, op, wait = tensors[0], opts.reduceOp, not opts.asyncOp
-        if wait and goes_as_it_is(tensor):
+        if wait and needs_no_copy(tensor):
             self._communicator.all_reduce(tensor, op=operator_name(op, tensor.dtype, "all_reduce"))
             return CollectiveWork.ended(tensors)
         return self._work(tensors, self._calls.all_reduce(tensor, op, wait=wait))
@@ -223,7 +225,7 @@ class HemiolaProcessGroup(_ProcessGroup):  # type: ignore[misc]
         )
 
     def barrier(self, opts: BarrierOptions = _BARRIER) -> CollectiveWork:
-        """The only call to which torch.distributed passes a timeout of its own."""
+        """Wait for all ranks; only to this call does torch.distributed pass a timeout."""
         timeout = opts.timeout
         if timeout <= NO_TIMEOUT:
             return self._work((), self._calls.barrier(wait=not opts.asyncOp))
@@ -248,7 +250,7 @@ class HemiolaProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._coalesced = []
 
     def _end_coalescing(self, device: torch.device) -> CollectiveWork:
-        """One work for all calls since the start; they have been running all along."""
+        """One work for all calls since ``_start_coalescing``; they were not delayed until now."""
         works, self._coalesced = self._coalesced or [], None
         return self._work((), together([work.call for work in works]))
 
@@ -272,7 +274,7 @@ class HemiolaProcessGroup(_ProcessGroup):  # type: ignore[misc]
         return [_CPU]
 
     def _get_backend(self, device: torch.device) -> HemiolaProcessGroup:
-        """PyTorch asks a group for the backend of a device; this one is its own, of CPUs."""
+        """The backend of this group for a device, which PyTorch asks for: the group itself, for CPUs only."""
         if device.type != "cpu":
             raise CollectiveError(f"backend hemiola moves CPU memory only and has nothing for {device}")
         return self
@@ -299,7 +301,7 @@ class HemiolaProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._group_desc = desc
 
     def shutdown(self) -> None:
-        """Close the communicator; what is still running ends with an error."""
+        """Close the communicator; calls that still run end with an error."""
         self._close()
 
     def abort(self) -> None:

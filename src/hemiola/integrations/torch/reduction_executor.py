@@ -1,4 +1,4 @@
-"""ReductionExecutor: a reduction program carried out with calls of torch.distributed on sub-groups, on any backend.
+"""ReductionExecutor: runs a reduction program with calls of torch.distributed on sub-groups, on any backend.
 
 ```
 program = parse_program("reducescatter(1, InsideGroup); allreduce(1, Parallel(0)); allgather(1, InsideGroup)", 2)
@@ -6,8 +6,8 @@ reduction = ReductionExecutor(program, (2, 4), [range(8)])   # on every rank of 
 reduction.all_reduce(gradients)
 ```
 
-A group of torch knows its members in the order of their ranks, a program in the order of its hierarchy; blocks are put
-in the first order before a call, and back in the second after it.
+A group of torch has its members in the order of their ranks, a program in the order of its hierarchy. Blocks are
+therefore permuted into the order of ranks before a call, and back after it.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from hemiola.synthesis.program import ReductionProgram, Step
 from hemiola.synthesis.rows_held import Rows, group_steps
 from hemiola.synthesis.state import Request
 
-# Newer releases of torch have other names for the same.
+# Newer releases of torch have other names for these functions.
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One step of this rank."""
+    """One step of the program on this rank."""
 
     collective: Step
     members: tuple[int, ...]
-    """Ranks of the world, in the order of the hierarchy."""
+    """The ranks in the world of the members, in the order of the hierarchy."""
     group: dist.ProcessGroup
     before: tuple[Rows, ...]
     after: tuple[Rows, ...]
     own: int
-    """This rank's number among the members."""
+    """The index of this rank among the members."""
 
     @property
     def by_rank(self) -> list[int]:
-        """The members' numbers in the order of their ranks, which is that of the group."""
+        """The indices of the members, sorted by rank, which is the order of the group."""
         return sorted(range(len(self.members)), key=lambda number: self.members[number])
 
 
 class ReductionExecutor:
-    """Carries a program out in several reduction groups at once; all ranks of the world make one together."""
+    """Runs a program in several reduction groups at once. All ranks of the world must make the executor together."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ReductionExecutor:
     def all_reduce(self, tensor: torch.Tensor) -> None:
         """Sum a tensor of any shape over this rank's reduction group, in place.
 
-        Where it is contiguous and its elements divide evenly, the steps work on its own memory.
+        The steps work on the memory of the tensor where it is contiguous and its elements divide evenly.
         """
         data, num_elements = tensor.detach(), tensor.numel()
         if is_in_order(data) and num_elements % self.num_chunks == 0:
@@ -103,7 +103,7 @@ class ReductionExecutor:
         data.copy_(buffer[:num_elements].view(data.shape))
 
     def run(self, chunks: torch.Tensor) -> None:
-        """Carry the program out on a tensor whose first dimension counts the chunks, in place."""
+        """Run the program in place on a tensor whose first dimension is that of the chunks."""
         if chunks.shape[0] != self.num_chunks or not chunks.is_contiguous():
             raise ReductionError(
                 f"a reduction over {self.num_chunks} devices needs a contiguous tensor of as many chunks, but has one of"
@@ -159,7 +159,7 @@ def _run(call: _Call, chunks: torch.Tensor) -> None:
 
 
 def _take(chunks: torch.Tensor, rows: Rows) -> torch.Tensor:
-    """Some chunks as one contiguous tensor: themselves where they are neighbours in order, otherwise a copy."""
+    """Some chunks as one contiguous tensor: a view where they are neighbours in order, otherwise a copy."""
     first = rows[0]
     if rows == tuple(range(first, first + len(rows))):
         return chunks[first : first + len(rows)]
@@ -167,6 +167,6 @@ def _take(chunks: torch.Tensor, rows: Rows) -> torch.Tensor:
 
 
 def _put(chunks: torch.Tensor, rows: Rows, part: torch.Tensor) -> None:
-    """Write chunks back, unless the part is the chunks themselves."""
+    """Write chunks back, unless ``part`` is a view of them."""
     if part.data_ptr() != chunks[rows[0]].data_ptr():
         chunks[list(rows)] = part

@@ -1,4 +1,4 @@
-"""The name under which torch.distributed finds the backend, and what it calls to make a group."""
+"""``register``: registers the backend with torch.distributed, and makes its process groups."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def register() -> None:
 
 
 def create_group(options: _DistributedBackendOptions, group_options: object) -> HemiolaProcessGroup:
-    """One group of ranks, over a communicator of its own; every member calls this.
+    """Make a process group with a communicator of its own; every member calls this.
 
-    A world that ended and is made again with fewer ranks meets in the same store; ranks that count how often
-    they were made count per size.
+    A world that ended and is made again with fewer ranks uses the same store. Ranks count in the store how often they
+    joined a group, so the size is part of the prefix of its keys: otherwise the counts would differ.
     """
     if group_options is not None:
         raise CollectiveError(

@@ -1,4 +1,4 @@
-"""How many elements of a tensor go to, or come from, each rank of an all-to-all."""
+"""``split_lengths``: the number of elements that an all-to-all sends to, or receives from, each rank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from hemiola.errors import CollectiveError
 def split_lengths(
     tensor: Tensor, array: Tensor, rows: Sequence[int], world_size: int, what: str
 ) -> list[int]:
-    """Elements of ``array``, which carries ``tensor``, for ``rows`` of its first dimension; no rows: equal parts.
+    """The number of elements of ``array`` per rank, from ``rows`` of the first dimension of the ``tensor`` that it stands for.
+
+    Without rows the parts are equal.
 
     A tensor of shape (6, 4) with rows [1, 5] is split into [4, 20], and carried as pairs into [8, 40].
     """

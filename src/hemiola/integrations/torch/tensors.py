@@ -1,7 +1,7 @@
-"""Tensors as the runtime takes them: CPU memory, in order, of a type that it knows.
+"""Tensors in the form that the runtime takes: contiguous CPU memory of a type that it knows.
 
-A contiguous tensor goes as it is and is never copied. Anything else goes through a copy, and what comes
-back is copied into the tensor when the call has ended: `Staged.finish` does that.
+A contiguous tensor is passed itself and never copied. For any other tensor a contiguous copy is passed, and
+``Staged.finish`` copies the result into the tensor when the call has ended.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _KNOWN = frozenset(
     }
 )
 _CARRIERS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
-"""Complex numbers go as pairs of real ones; every other type that the runtime does not know goes as bytes."""
+"""Complex numbers are passed as pairs of real ones; every other type that the runtime does not know is passed as bytes."""
 
 _IS_WRAPPER: Callable[[Tensor], bool] = is_traceable_wrapper_subclass
 
 
 class Staged(NamedTuple):
-    """What the runtime is given in place of one or several tensors."""
+    """The array that the runtime is given for one or several tensors."""
 
     array: Tensor
     finish: Finish | None
-    """Copies what arrived into the tensors; None where the array is their own memory."""
+    """Copies the result into the tensors; None where the array is their own memory."""
 
 
-def goes_as_it_is(tensor: Tensor) -> bool:
-    """Whether the runtime can be given the tensor itself: the common case, decided in well under a microsecond."""
+def needs_no_copy(tensor: Tensor) -> bool:
+    """Whether the tensor can be passed to the runtime without a copy. It is called often, so it must be fast."""
     return (
         type(tensor) is Tensor
         and tensor.dtype in _KNOWN
@@ -59,15 +59,15 @@ def goes_as_it_is(tensor: Tensor) -> bool:
 
 
 def flat(tensor: Tensor, call: str) -> Tensor:
-    """The elements to read: the tensor's own memory, or a copy in order."""
-    if goes_as_it_is(tensor):
+    """The memory to read a tensor from: its own, or a contiguous copy."""
+    if needs_no_copy(tensor):
         return tensor
     return _carried(_in_order(_plain(tensor, call)))
 
 
 def staged(tensor: Tensor, call: str) -> Staged:
-    """The memory to write, and to read: the tensor's own, or a copy that is written back."""
-    if goes_as_it_is(tensor):
+    """The memory to read a tensor from and to write it to: its own, or a copy that ``finish`` copies back."""
+    if needs_no_copy(tensor):
         return Staged(tensor, None)
     target = _plain(tensor, call)
     array = _carried(_in_order(target))
@@ -75,7 +75,7 @@ def staged(tensor: Tensor, call: str) -> Staged:
 
 
 def staged_list(tensors: Sequence[Tensor], call: str) -> Staged:
-    """The memory to write, and to read, for several tensors, one after the other."""
+    """The memory to read several tensors from and to write them to, one after the other."""
     parts = _alike(tensors, call)
     whole = _adjacent(parts)
     if whole is not None:
@@ -85,12 +85,12 @@ def staged_list(tensors: Sequence[Tensor], call: str) -> Staged:
 
 
 def joined(tensors: Sequence[Tensor], call: str) -> Tensor:
-    """The elements of several tensors to read, one after the other."""
+    """The memory to read several tensors from, one after the other."""
     return staged_list(tensors, call).array
 
 
-def room(tensors: Sequence[Tensor], call: str) -> Staged:
-    """The memory to write for several tensors, one after the other."""
+def staged_outputs(tensors: Sequence[Tensor], call: str) -> Staged:
+    """The memory to write several tensors to, one after the other; a copy is not initialised."""
     parts = _alike(tensors, call)
     whole = _adjacent(parts)
     if whole is not None:
@@ -100,7 +100,7 @@ def room(tensors: Sequence[Tensor], call: str) -> Staged:
 
 
 def _plain(tensor: Tensor, call: str) -> Tensor:
-    """The same memory as an ordinary tensor without a gradient, or the reason why there is none."""
+    """The same memory as an ordinary tensor without a gradient; CollectiveError where a tensor has no such memory."""
     if isinstance(tensor, AsyncCollectiveTensor):
         return _plain(tensor.wait(), call)
     if _IS_WRAPPER(tensor):
@@ -122,7 +122,7 @@ def _plain(tensor: Tensor, call: str) -> Tensor:
 
 
 def is_in_order(tensor: Tensor) -> bool:
-    """Whether the elements lie in memory one after another, as they are."""
+    """Whether the memory of a tensor holds its elements in order, with no pending conjugation or negation."""
     return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
 
@@ -131,7 +131,7 @@ def _in_order(tensor: Tensor) -> Tensor:
 
 
 def _carried(tensor: Tensor) -> Tensor:
-    """The same memory, in a type that the runtime knows."""
+    """The same memory as a tensor of a type that the runtime knows."""
     if tensor.dtype in _KNOWN:
         return tensor
     return tensor.view(-1).view(_CARRIERS.get(tensor.dtype, torch.uint8))
@@ -148,7 +148,7 @@ def _alike(tensors: Sequence[Tensor], call: str) -> list[Tensor]:
 
 
 def _adjacent(tensors: Sequence[Tensor]) -> Tensor | None:
-    """One tensor over all of them, where each begins where the one before it ends."""
+    """One tensor over the memory of all of them; None unless each begins where the one before it ends."""
     filled = [tensor for tensor in tensors if tensor.numel()]
     if not filled:
         return tensors[0].new_empty(0)

@@ -1,4 +1,4 @@
-"""What torch.distributed gives back for a call: something to wait for, and a future."""
+"""CollectiveWork: what torch.distributed returns for a call, with its result, its error and its future."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from torch.futures import Future
 from hemiola.integrations.torch.tensors import Finish
 
 NO_TIMEOUT = timedelta(0)
-"""What c10d passes to `wait` when the caller named none: the group's own holds."""
+"""The timeout that c10d passes to ``wait`` when the caller gives none; then that of the group is used."""
 
 _Work: Any = Work
-"""Without its types: where PyTorch is not installed there are none."""
+"""The base class without its types, which do not exist without PyTorch."""
 
 
 class Pending(Protocol):
-    """A call of the runtime that may still be going on; its error comes out of `wait`."""
+    """A call of the runtime that may still run; ``wait`` raises its error."""
 
     def wait(self, timeout: float | None = None) -> object: ...
 
@@ -37,11 +37,11 @@ class Call(NamedTuple):
 
     pending: Pending | None
     finish: Finish | None
-    """What is left to do when it has ended: copies into the tensors."""
+    """Copies the result into the tensors after the call has ended; None where there is nothing to copy."""
 
 
 def together(calls: Sequence[Call]) -> Call:
-    """Several calls as one."""
+    """One call that stands for several calls."""
     pending = [call.pending for call in calls if call.pending is not None]
     finish = [call.finish for call in calls if call.finish is not None]
     return Call(Several(pending) if pending else None, partial(_run, finish) if finish else None)
@@ -53,7 +53,7 @@ def _run(actions: Sequence[Finish]) -> None:
 
 
 class CollectiveWork(_Work):  # type: ignore[misc]
-    """One call of a process group, running or ended, and the tensors that get its result."""
+    """A call of a process group that runs or has ended, with the tensors that get its result."""
 
     _tensors: Sequence[Tensor] = ()
     _pending: Pending | None = None
@@ -72,18 +72,18 @@ class CollectiveWork(_Work):  # type: ignore[misc]
 
     @classmethod
     def ended(cls, tensors: Sequence[Tensor]) -> CollectiveWork:
-        """Of a call that left nothing to do; made for every synchronous call, so it does no more than it must."""
+        """The work of a call that has ended with nothing left to copy. Every synchronous call makes one, so it must be fast."""
         work = cls()
         work._tensors = tensors
         return work
 
     @property
     def call(self) -> Call:
-        """What is left of the call, to be waited for together with others."""
+        """The unfinished part of the call, which can be combined with others."""
         return Call(self._pending, self._finish)
 
     def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
-        """Until the tensors hold the result; raises what went wrong."""
+        """Wait until the tensors hold the result; raises the error of the call."""
         if self._pending is not None:
             self._pending.wait(timeout.total_seconds() or None)
         if self._finish is not None:
@@ -94,7 +94,7 @@ class CollectiveWork(_Work):  # type: ignore[misc]
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether the tensors hold the result, or never will."""
+        """Whether the call has ended, with a result in the tensors or with an error."""
         if self._is_running():
             return False
         self.exception()
@@ -104,7 +104,7 @@ class CollectiveWork(_Work):  # type: ignore[misc]
         return not self._is_running() and self.exception() is None
 
     def exception(self) -> Exception | None:
-        """What went wrong in a call that has ended; what arrived is then where it belongs."""
+        """The error of a call that has ended, or None. Asking copies the result into the tensors first."""
         if self._is_running():
             return None
         try:
@@ -117,7 +117,7 @@ class CollectiveWork(_Work):  # type: ignore[misc]
         return list(self._tensors)
 
     def get_future(self) -> Future[Any]:
-        """Completed with the tensors, or with what went wrong, by whoever ends the call."""
+        """A future that the thread that ends the call completes with the tensors, or with the error."""
         if self._future is None:
             self._future = torch.futures.Future()
             if self._pending is None:
@@ -139,11 +139,11 @@ class CollectiveWork(_Work):  # type: ignore[misc]
 
 
 class FailedCall:
-    """The value of a future whose call went wrong.
+    """The value of a future whose call failed.
 
-    A future of PyTorch can hold no error that both of its sides understand. Python asks through ``_unwrap`` and
-    gets the error itself. C++ (DDP) looks for tensors by pickling the value, which must not succeed: it
-    would go on without any.
+    A future of PyTorch cannot hold an error for both Python and C++. Python gets the value through ``_unwrap``, which
+    raises the error. C++ (DDP) pickles the value to find tensors in it; pickling raises the error, because DDP would
+    otherwise continue without any tensors.
     """
 
     __slots__ = ("error",)
@@ -165,7 +165,7 @@ def _unwrap(failure: FailedCall) -> NoReturn:
 
 
 class Once:
-    """Runs an action for whoever asks first; all others wait until it has been run."""
+    """An action that the first caller runs; all other callers wait until it has ended."""
 
     __slots__ = ("_action", "_lock")
 
@@ -181,7 +181,7 @@ class Once:
 
 
 class Several:
-    """Calls that count as one: ended when all have, wrong when one is."""
+    """Several calls as one: it has ended when all have, and it fails when one does."""
 
     __slots__ = ("_calls",)
 
@@ -196,7 +196,7 @@ class Several:
         return all(call.done() for call in self._calls)
 
     def add_done_callback(self, callback: Callable[[Any], None], /) -> None:
-        """Each call that ends asks whether it was the last."""
+        """Call ``callback`` when the last of the calls has ended."""
         left = [len(self._calls)]
         lock = threading.Lock()
 

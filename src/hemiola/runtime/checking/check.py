@@ -1,9 +1,9 @@
-"""Check: what every element of an output must be after a trial, and the first one that is not.
+"""Check: the expected value of every element of an output after a trial, and the first element that differs.
 
-What is moved must arrive bit by bit; integers (which wrap), minima and maxima are exact. A floating sum of n
-numbers may be computed in any order, with n - 1 roundings, so it may be off by (n - 1) * epsilon * sum|x|;
-where all n are integers whose sums the type holds exactly, by nothing. A product may be off by
-(n - 1) * epsilon * |product|. An average is the sum divided by the number of ranks, rounded once more.
+Data that is only moved must arrive bit by bit; integers (which wrap), minima and maxima are exact. A floating sum of n
+numbers may be computed in any order with n - 1 roundings, so its error may be (n - 1) * epsilon * sum|x|; it must be
+exact where all n are integers whose sums the type can hold. A product may have the error (n - 1) * epsilon * |product|.
+An average is the sum divided by the number of ranks, rounded once more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hemiola.runtime.communicator.numbers import Number, NumpyArray
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """An element that is not what it must be."""
+    """An element that differs from its expected value."""
 
     rank: int
     buffer: str
@@ -37,19 +37,19 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """``length`` elements of a buffer from ``first`` on: ``values``, repeated as often as needed."""
+    """The expected values of ``length`` elements of a buffer from ``first`` on: ``values``, repeated as often as needed."""
 
     first: int
     length: int
     values: NumpyArray
-    """As they lie in memory where they must arrive bit by bit, otherwise wide."""
+    """Stored values where bits are compared, otherwise values of the wide type."""
     bound: NumpyArray | None = None
-    """How far each may be off; None where bits are compared."""
+    """The largest error of each value; None where bits are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a rank's output must hold after a trial, and its input where it must be kept."""
+    """The expected output of a rank after a trial, and its input for plans that must not change it."""
 
     rank: int
     number: Number
@@ -57,16 +57,16 @@ class Expectation:
     input: tuple[Expected, ...]
 
     def check_output(self, found: NumpyArray) -> Wrong | None:
-        """The first element of the output that is wrong; None when all are right."""
+        """The first wrong element of the output; None when all are right."""
         return self._check("output", self.output, found)
 
     def check_input(self, found: NumpyArray) -> Wrong | None:
-        """The first element of the input that is not what it was before."""
+        """The first element of the input that has changed; None when none has."""
         return self._check("input", self.input, found)
 
     @property
     def num_checked(self) -> int:
-        """Elements of the output that something is promised about."""
+        """The number of elements of the output whose values the collective defines."""
         return sum(expected.length for expected in self.output)
 
     def _check(self, buffer: str, rows: tuple[Expected, ...], found: NumpyArray) -> Wrong | None:
@@ -81,7 +81,7 @@ class Expectation:
 
 
 def expect(trial: Trial, rank: int) -> Expectation:
-    """What must lie in the buffers of ``rank`` after ``trial``, computed without asking anybody."""
+    """The expected buffers of ``rank`` after ``trial``, computed without communication."""
     meaning = trial.meaning()
     patterns: dict[int, NumpyArray] = {}
     rows = []
@@ -102,7 +102,7 @@ def _num_input(trial: Trial, rank: int) -> int:
 def _expect_share(
     trial: Trial, first: int, origins: list[tuple[int, int]], patterns: dict[int, NumpyArray]
 ) -> Expected:
-    """One share of an output, whose contributions are shares of inputs, (rank, share)."""
+    """The expected values of one share of an output; ``origins`` are its contributions, (rank, share of the input)."""
     parts = []
     for rank, index in origins:
         if rank not in patterns:
@@ -117,7 +117,7 @@ def _expect_share(
 
 
 def _one_period(pattern: NumpyArray, first: int, length: int) -> NumpyArray:
-    """What a repeated pattern holds from ``first`` on: ``length`` elements, or as many as repeat."""
+    """``length`` elements of a repeated pattern from ``first`` on, or one period of them if that is shorter."""
     first, length = first % len(pattern), min(length, len(pattern))
     part = pattern[first : first + length]
     return np.concatenate([part, pattern[: length - len(part)]])
@@ -126,7 +126,7 @@ def _one_period(pattern: NumpyArray, first: int, length: int) -> NumpyArray:
 def _combine(
     number: Number, op: str, parts: list[NumpyArray], divisor: int | None
 ) -> tuple[NumpyArray, NumpyArray]:
-    """The exact result of contributions, and how far a computed one may be off."""
+    """The exact reduction of contributions, and the largest error that a computed one may have."""
     reduce = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[op]
     wide = [number.widen(part) for part in parts]
     value = wide[0].copy()
@@ -148,7 +148,7 @@ def _combine(
 def _bound_of_roundings(number: Number, op: str, wide: list[NumpyArray], value: NumpyArray) -> NumpyArray:
     assert number.significand_bits is not None
     roundings = len(wide) - 1
-    # The expected value was rounded as often, in its own type.
+    # The expected value was rounded as often, in the wide type.
     epsilon = roundings * (number.epsilon + float(np.finfo(number.wide).eps))
     if op == "prod":
         return epsilon * np.abs(value) + roundings * number.smallest
@@ -166,7 +166,7 @@ def _divide_towards_zero(value: NumpyArray, divisor: int) -> NumpyArray:
 
 
 def _periods(expected: Expected) -> Iterator[tuple[int, int]]:
-    """First and length of each part that the values cover once."""
+    """The first index and the length of each period of the expected values."""
     step = max(len(expected.values), 1)
     for offset in range(0, expected.length, step):
         yield expected.first + offset, min(step, expected.length - offset)

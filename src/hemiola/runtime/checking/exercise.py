@@ -1,7 +1,8 @@
-"""exercise: a plan on random data, on all its ranks on this machine, every element checked, and timed.
+"""``run_exercise``: runs a plan on random data with all its ranks on this machine, checks every element, and times it.
 
-The first run makes the connections and is not counted. Before each run buffers are filled anew and the ranks
-meet; after it every element is compared with what it must be. A run takes as long as its slowest rank.
+The first run makes the connections and is not counted. Before each run the buffers are filled again and a barrier
+synchronises the ranks; after it every element is compared with its expected value. The time of a run is that of its
+slowest rank.
 """
 
 from __future__ import annotations
@@ -26,51 +27,51 @@ class Exercise:
     """What to run, on what data, and how often."""
 
     plan: Plan
-    """For one place."""
+    """A plan that is either in place or out of place, not both."""
     trial: Trial
     settings: Settings
     repeat: int
     keeps_input: bool
-    """The plan is proven to leave its input as it is, so that is checked too."""
+    """Whether the plan was proven to leave its input unchanged; then the input is checked, too."""
     traced: bool = False
-    """One more run at the end, of which every step is recorded."""
+    """Whether one more run at the end records every step."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankReport:
-    """What one rank saw."""
+    """The results of one rank."""
 
     seconds: tuple[float, ...]
     wrong: Wrong | None
     num_checked: int
     num_bytes: int
-    """The larger of its input and its output."""
+    """The size of the larger of its input and its output."""
     events: Rows | None
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What all ranks saw together."""
+    """The results of all ranks together."""
 
     seconds: tuple[float, ...]
-    """Of the slowest rank, one a run."""
+    """The time of the slowest rank, one number per run."""
     wrong: Wrong | None
-    """Of the lowest rank that has one."""
+    """The wrong element of the lowest rank that has one."""
     num_checked: int
-    """Elements that something is promised about, of all ranks, in one run."""
+    """The number of elements that were checked in one run, of all ranks together."""
     num_bytes: int
-    """The larger of input and output, of the rank that has most."""
+    """The size of the largest input or output of any rank."""
     events: dict[int, Rows]
-    """By rank, where the exercise was traced."""
+    """The recorded steps by rank, where the exercise was traced."""
 
     @property
     def median(self) -> float:
-        """Seconds of the run in the middle."""
+        """The median of the times."""
         return statistics.median(self.seconds)
 
 
 def run_exercise(exercise: Exercise, *, kind: RankKind) -> Outcome:
-    """Run it on as many ranks as the plan has; raises RunError when a rank fails."""
+    """Run an exercise on the ranks of its plan; raises RunError when a rank fails."""
     reports = run_ranks(exercise.plan.num_ranks, _be_rank, exercise, kind=kind)
     return _gather(reports)
 
@@ -112,5 +113,5 @@ def _run_once(world: Communicator, exercise: Exercise, buffers: Buffers, given: 
     begin = time.perf_counter()
     world.run(exercise.plan, given, taken, op=exercise.trial.op)
     seconds = time.perf_counter() - begin
-    world.barrier()  # who is done first would otherwise check while others still run
+    world.barrier()  # otherwise the first rank to end would check while others are still being timed
     return seconds

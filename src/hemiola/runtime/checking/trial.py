@@ -1,11 +1,11 @@
-"""Trial: one collective on random data that every rank can compute for every other without asking it.
+"""Trial: one collective on random data that every rank can compute for all other ranks without communication.
 
-A *share* is what one rank contributes to another: every buffer of every collective is a whole number of
-shares, and a plan cuts each share into its chunks (a custom collective's chunks are shares themselves). What a
-collective means for elements is therefore its meaning with one chunk per share, whatever the plan.
+A *share* is the data that one rank contributes to another. Every buffer of every collective is a whole number of
+shares, and a plan cuts each share into its chunks (the chunks of a custom collective are shares themselves). The
+expected result of a collective is therefore that of the collective with one chunk per share, whatever the plan.
 
-Inputs repeat after a prime number of elements, so that 64 MiB cost no more than a few: no chunk of a usual
-length is a multiple of it, and data that lands in a wrong place is different from what belongs there.
+Inputs repeat after a prime number of elements, so that large inputs cost little to generate. No chunk of a usual length
+is a multiple of that prime, so data that arrives in a wrong place differs from the data that belongs there.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hemiola.runtime.communicator import arrays
 from hemiola.runtime.communicator.numbers import NUMBERS, Number, NumpyArray
 
 PERIOD = 262_139
-"""Elements after which an input repeats: the largest prime below 2**18."""
+"""The number of elements after which an input repeats: the largest prime below 2**18."""
 POISON = 0xA5
-"""Every byte of an output before the run, so that what is not written is seen."""
+"""Every byte of an output before the run, so that a byte that is never written is found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """A rank's input and output; in place, one is a window of the other."""
+    """The input and the output of a rank; in place, one is a window of the other."""
 
     input: NumpyArray
     output: NumpyArray
@@ -35,11 +35,11 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A collective, what its elements are, and how many."""
+    """A collective with its element type, its operator and its size."""
 
     collective: Collective
     share: int
-    """Elements of one share."""
+    """The number of elements of one share."""
     element: str = "float32"
     """A key of ``NUMBERS``."""
     op: str = "sum"
@@ -52,16 +52,16 @@ class Trial:
         return NUMBERS[self.element]
 
     def meaning(self) -> Meaning:
-        """What is promised, in shares, with outputs named as outputs also in place."""
+        """The meaning of the collective in shares; outputs are called outputs in place as well."""
         return in_shares(self.collective).with_place(in_place=False).meaning()
 
     def num_bytes(self) -> int:
-        """Of the buffers of all ranks together."""
+        """The size of the buffers of all ranks together."""
         shares = sum(int(sizes.sum()) for sizes in in_shares(self.collective).stored_chunks())
         return shares * self.share * self.number.storage.itemsize
 
     def make_buffers(self, rank: int) -> Buffers:
-        """Memory for one rank, with what lies in it not yet set."""
+        """The uninitialised buffers of one rank."""
         shares = in_shares(self.collective)
         alias = shares.alias()
         stored = [
@@ -75,7 +75,10 @@ class Trial:
         return Buffers(stored[Buffer.INPUT], stored[Buffer.OUTPUT])
 
     def hand_over(self, buffers: Buffers) -> tuple[arrays.Array, arrays.Array]:
-        """Input and output as a communicator takes them: NumPy's arrays, or their memory with its type's name."""
+        """The input and the output as a communicator takes them.
+
+        They are NumPy arrays, or for types that NumPy lacks their memory with the name of the type.
+        """
         input_, output = (
             array if self.number.storage.name == self.element
             else arrays.BorrowedArray(array, int(array.ctypes.data), array.nbytes, self.element)
@@ -84,24 +87,24 @@ class Trial:
         return input_, output
 
     def fill(self, rank: int, buffers: Buffers) -> None:
-        """Poison the output and lay the rank's random input."""
+        """Fill the output with POISON and the input with the rank's random data."""
         buffers.output.view(np.uint8)[:] = POISON
         lay(self.pattern(rank), buffers.input)
 
     def pattern(self, rank: int) -> NumpyArray:
-        """One period of a rank's input, as it lies in memory; shorter where no input is as long."""
+        """One period of a rank's input as stored values; it is shorter where no input is that long."""
         length = min(PERIOD, max(num_input_shares(self.collective) * self.share, 1))
         random = np.random.Generator(np.random.SFC64(np.random.SeedSequence((self.seed, rank))))
         return _draw(self.number, self.op, _num_summands(self.collective), length, random)
 
 
 def in_shares(collective: Collective) -> Collective:
-    """The same collective with one chunk a share; of a custom one, every chunk is a share already."""
+    """The same collective with one chunk per share; the chunks of a custom collective are shares already."""
     return collective if collective.custom is not None else replace(collective, chunks=1)
 
 
 def num_input_shares(collective: Collective) -> int:
-    """Shares of the largest input; at least one."""
+    """The number of shares of the largest input; at least one."""
     return max(int(in_shares(collective).named_chunks()[0].max()), 1)
 
 
@@ -112,7 +115,7 @@ def fit_share(collective: Collective, num_elements: int) -> int:
 
 @lru_cache(maxsize=8)
 def _num_summands(collective: Collective) -> int:
-    """How many contributions the largest promise has; at least one."""
+    """The largest number of contributions to one chunk; at least one."""
     meaning = in_shares(collective).with_place(in_place=False).meaning()
     sizes = (meaning.runs[:, 1] - meaning.runs[:, 0]).astype(np.int64)
     ends = np.concatenate([[0], np.cumsum(sizes)])[meaning.set_first]
@@ -130,7 +133,7 @@ def _draw(number: Number, op: str, summands: int, length: int, random: np.random
     if not number.is_floating:
         limits = np.iinfo(number.storage)
         whole = random.integers(limits.min, limits.max, length, number.storage, endpoint=True)
-        # Even factors would soon make every product zero.
+        # The products of even factors would soon be 0 in every bit, so all factors are odd.
         return whole | number.storage.type(1) if op == "prod" else whole
     draw = _draw_factors if op == "prod" else _draw_summands
     return number.narrow(draw(number, summands, length, random))
@@ -144,8 +147,8 @@ def _draw_factors(number: Number, summands: int, length: int, random: np.random.
 
 
 def _draw_summands(number: Number, summands: int, length: int, random: np.random.Generator) -> NumpyArray:
-    """Numbers of which every other is a small integer, so that its sums are exact in any order, and the
-    rest is in turn well conditioned (all of one sign and size) and not (either sign, many sizes)."""
+    """Numbers for sums. Every second one is a small integer, so that its sums are exact in any order. The others
+    alternate between well conditioned (one sign, similar magnitudes) and ill conditioned (both signs, many magnitudes)."""
     assert number.significand_bits is not None
     most = max(1, 2**number.significand_bits // summands)
     numbers = random.integers(-most, most, length, endpoint=True).astype(np.float64)

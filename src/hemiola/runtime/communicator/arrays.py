@@ -1,4 +1,4 @@
-"""Arrays: NumPy arrays and anything with the buffer protocol or DLPack, as memory that is never copied."""
+"""Arrays: the memory of NumPy arrays and of objects with the buffer protocol or DLPack, used without a copy."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hemiola.errors import CollectiveError
 from hemiola.runtime.communicator.numbers import NUMBERS
 
 ELEMENTS = {name: code for code, name in enumerate(NUMBERS)}
-"""Element types by the number that the core knows them by."""
+"""The number of every element type in the C++ core."""
 
 _DLPACK = {(2, 16): "float16", (4, 16): "bfloat16", (2, 32): "float32", (2, 64): "float64"} | {
     (0, 8): "int8", (1, 8): "uint8", (0, 32): "int32", (0, 64): "int64"
 }  # fmt: skip
-"""DLPack's type code and bits."""
+"""The name of an element type by DLPack's type code and number of bits."""
 
 
 class Array(Protocol):
-    """What a communicator asks of memory: its element type and size; NumPy's arrays and tensors have both."""
+    """What a communicator needs of an array: its element type and its size, which NumPy arrays and tensors have."""
 
     @property
     def dtype(self) -> Any: ...
@@ -31,7 +31,7 @@ class Array(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BorrowedArray:
-    """Memory of an object that speaks DLPack alone."""
+    """The memory of an object that has DLPack and nothing else."""
 
     owner: object
     address: int
@@ -39,12 +39,12 @@ class BorrowedArray:
     dtype: str
 
     def data_ptr(self) -> int:
-        """Where it begins."""
+        """The address of the first byte."""
         return self.address
 
 
 def as_array(thing: object) -> Array:
-    """The memory of an object, not copied."""
+    """The memory of an object as an array, without a copy."""
     if isinstance(thing, np.ndarray) or all(hasattr(thing, name) for name in ("data_ptr", "nbytes", "dtype")):
         return cast(Array, thing)
     try:
@@ -77,7 +77,7 @@ def element_of(array: Array) -> str:
 
 
 def address_of(array: Array, *, writable: bool) -> int:
-    """Where an array begins; one that is not in order, or not writable where it must be, is refused."""
+    """The address of a contiguous array; CollectiveError for others, and for a read-only one that must be writable."""
     if isinstance(array, np.ndarray):
         if not array.flags.c_contiguous:
             raise CollectiveError("an array must lie in memory in order (C-contiguous); this one does not")

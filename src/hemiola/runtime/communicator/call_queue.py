@@ -1,4 +1,4 @@
-"""CallQueue: calls that run one after another in a thread of their own."""
+"""CallQueue: runs the asynchronous calls of a communicator one after another in a thread of its own."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class CallQueue:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self.num_pending = 0
-        """Calls that have not ended; a caller that sees 0 may run its own call at once."""
+        """The number of calls that have not ended; a caller that sees 0 may run its own call in its own thread."""
 
     def put(self, task: QueuedCall) -> Handle:
-        """Run a call after those before it."""
+        """Add a call to the end of the queue."""
         handle = Handle()
         with self._lock:
             self.num_pending += 1
@@ -48,10 +48,10 @@ class CallQueue:
             error: BaseException | None = None
             try:
                 task()
-            except BaseException as caught:  # noqa: BLE001 (it is raised again where the call is waited for)
+            except BaseException as caught:  # noqa: BLE001 (Handle.wait raises it again)
                 error = caught
             with self._lock:
                 self.num_pending -= 1
-            del item, task  # the arrays of a call are free when it has ended
+            del item, task  # so that the arrays of a call are freed as soon as it has ended
             handle.finish(error)
             del handle

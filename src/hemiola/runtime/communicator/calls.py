@@ -1,4 +1,4 @@
-"""Calls: a plan and the shape of the data, made ready for the core once and run as often as wanted."""
+"""Calls: a plan and the shape of its data, prepared for the C++ core once and run as often as needed."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from hemiola.runtime.settings import Settings
 from hemiola.units import format_bytes
 
 _CODES = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 0}
-"""Operators by the number that the core knows them by; an average is a sum that is divided at the end."""
+"""The number of every operator in the C++ core; an average is a sum that is divided at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How many shares a rank's buffers hold: the units in which the data of a collective is counted."""
+    """How many shares the buffers of a rank hold; a share is the unit in which the data of a collective is counted."""
 
     input: int
     output: int
     window: int | None
-    """In place: where the input begins in the output (where negative: the output in the input), in shares."""
+    """In place, the offset of the input in the output, in shares; a negative one is that of the output in the input.
+    None out of place."""
 
     @staticmethod
     def of(plan: Plan, rank: int) -> Shares:
-        """For a rank of a plan; of a custom collective every chunk is a share."""
+        """The shares of one rank of a plan; in a custom collective every chunk is a share."""
         collective = plan.collective
         unit = share_chunks(plan)
         inputs, outputs = (int(sizes[rank]) // unit for sizes in collective.named_chunks())
@@ -42,12 +43,12 @@ class Shares:
 
 
 def share_chunks(plan: Plan) -> int:
-    """Chunks of one share."""
+    """The number of chunks into which a plan cuts one share."""
     return 1 if plan.collective.custom is not None else plan.collective.chunks
 
 
 def take_part(plan: Plan, rank: int) -> _core.Part:
-    """One rank's part of a plan."""
+    """One rank's part of a plan, in the form that the C++ core runs."""
     alias = plan.collective.alias()
     overlaps = alias is not None and alias.offset[rank] >= 0
     return _core.Part(
@@ -64,15 +65,15 @@ def take_part(plan: Plan, rank: int) -> _core.Part:
 
 @dataclass(frozen=True, slots=True)
 class CallShape:
-    """What a call does beside its plan; equal on all ranks, except for the lengths."""
+    """What a call consists of besides its plan; equal on all ranks, except for the lengths."""
 
     element: str
     op: str
     share: int
-    """Elements of one share; 0 where every share has its own length."""
+    """The number of elements of one share; 0 where every share has its own length."""
     input_lengths: tuple[int, ...] = ()
     output_lengths: tuple[int, ...] = ()
-    """Elements of every share, where they differ."""
+    """The number of elements of every share, for shares that differ in length."""
 
     @property
     def is_uneven(self) -> bool:
@@ -89,7 +90,7 @@ def make_call(
     shape: CallShape,
     settings: Settings,
 ) -> _core.Call:
-    """A call, ready to run on arrays of its sizes."""
+    """A call that can run on arrays of its sizes."""
     check_operator(plan, shape)
     size = NUMBERS[shape.element].storage.itemsize
     if part.max_count * size > settings.slot_bytes:
@@ -104,7 +105,7 @@ def make_call(
     else:
         input_elements, output_elements = shares.input * shape.share, shares.output * shape.share
     divided = output_elements if shape.op == "avg" and KINDS[plan.collective.kind].sums else 0
-    # A rank without any data does not know how much the others have.
+    # A rank without any data does not know the size of a share, so the signature leaves the size out on all ranks.
     everybody = all(sum(sizes) > 0 for sizes in zip(*plan.collective.named_chunks(), strict=True))
     content = (digest, shape.element, shape.op, shape.share if everybody else None, shape.is_uneven)
     return _core.Call(
@@ -128,7 +129,7 @@ def make_call(
 
 
 def check_operator(plan: Plan, shape: CallShape) -> None:
-    """Refuse an operator that is unknown or means nothing here."""
+    """Raise CollectiveError for an operator that is unknown or has no meaning for this collective."""
     if shape.op not in OPERATORS:
         raise CollectiveError(f"there is no operator {shape.op!r}; known are {', '.join(OPERATORS)}")
     if shape.op == "avg" and plan.collective.custom is not None:
@@ -136,7 +137,7 @@ def check_operator(plan: Plan, shape: CallShape) -> None:
 
 
 def describe(plan: Plan, shape: CallShape, digest: bytes) -> str:
-    """A call in words, for messages."""
+    """A description of a call for error messages and the flight record."""
     collective = plan.collective
     size = NUMBERS[shape.element].storage.itemsize
     words = [

@@ -1,8 +1,8 @@
 """Communicator: the collectives of one group of ranks, on arrays, through plans.
 
-Every rank makes the same calls in the same order. A call returns when this rank's part is done; with
-``wait=False`` it returns a handle at once. Arrays are NumPy arrays or anything with the buffer protocol or
-DLPack, in order in memory, and are never copied.
+Every rank makes the same calls in the same order. A call returns when this rank's part of it is done; with
+``wait=False`` it returns a handle at once. Arrays are NumPy arrays or any object with the buffer protocol or
+DLPack. They must be contiguous, and are never copied.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One call in the flight record."""
+    """One call of a communicator, as ``flight_record`` lists it."""
 
     number: int
     description: str
     begin: float
-    """Seconds of the monotonic clock."""
+    """When the call began, in seconds of the monotonic clock."""
     seconds: float | None
-    """How long it took; None while it runs and when it failed."""
+    """How long the call took; None while it runs and when it failed."""
 
 
 class Communicator:
@@ -71,11 +71,11 @@ class Communicator:
         same_expression: bool = False,
         settings: Settings | None = None,
     ) -> None:
-        """Meet the other ranks; returns when all are there.
+        """Find the other ranks and connect to them; returns when all ranks have joined.
 
-        Rank, size and meeting place come from the environment where they are not given (torchrun, mpirun and
-        srun set it); ``store`` is any object with ``set``, ``get`` and ``add``, such as PyTorch's. ``timeout`` is in
-        seconds without progress. ``same_expression`` takes only plans that give the same bits on every rank.
+        Rank, size and the address of the store come from the environment where they are not given (torchrun, mpirun
+        and srun set it). ``store`` is any object with ``set``, ``get`` and ``add``, such as PyTorch's. A call fails after
+        ``timeout`` seconds without progress. ``same_expression`` allows only plans that give the same bits on every rank.
         """
         environment = read_environment(rank=rank, world_size=world_size)
         settings = settings or Settings.from_environment()
@@ -88,14 +88,14 @@ class Communicator:
         self._queue = self._engine.queue
         self._calls: dict[Key, _core.Call] = {}
         self._in_place: dict[Key, _core.Call] = {}
-        """All-reduces in place, which are the most frequent calls."""
+        """The prepared all-reduces in place. They have a table of their own because they are the most frequent calls."""
         self._digests: dict[int, tuple[Plan, bytes]] = {}
         self._point_to_point = PointToPoint(self._engine, self._store, environment, self._plans)
         self.name = name
         self.rank = environment.rank
         self.world_size = environment.world_size
         self.hosts = self._engine.membership.hosts
-        """Host number of every rank."""
+        """The host number of every rank."""
 
     def run(
         self,
@@ -106,21 +106,21 @@ class Communicator:
         op: str = "sum",
         wait: bool = True,
     ) -> Handle | None:
-        """Run a plan of the user's own, proven first. Without an output it runs in place on ``input``."""
+        """Prove a plan of the user and run it. Without an output it runs in place on ``input``."""
         call, source, target = self._bind(plan, input, output, op)
         return self._engine.start(call, source, target, wait=wait)
 
     def trace(
         self, plan: Plan, input: object, output: object = None, *, op: str = "sum"
     ) -> npt.NDArray[np.void]:
-        """Run a plan and return what happened when, rows of ``engine.TRACE``."""
+        """Run a plan and return the begin and end of every step, as rows of ``engine.TRACE``."""
         call, source, target = self._bind(plan, input, output, op)
         return self._engine.trace(call, source, target)
 
     def all_reduce(
         self, array: Any, output: object = None, *, op: str = "sum", wait: bool = True
     ) -> Handle | None:
-        """The sum (or another operator) of all ranks' arrays on every rank; in place without an output."""
+        """Reduce the arrays of all ranks with an operator; every rank gets the result. Without an output it runs in place."""
         if output is None:
             try:
                 call = self._in_place[array.dtype, array.nbytes, op]
@@ -129,7 +129,7 @@ class Communicator:
                 call = self._call("allreduce", array, array, in_place=True, op=op)
                 self._in_place[array.dtype, array.nbytes, op] = call
             if wait and not self._queue.num_pending:
-                # The shortest way for the most frequent call; every tenth of a microsecond counts here.
+                # This is the most frequent call, so it skips the queue and the generic path of the engine.
                 if type(array) is not ndarray:
                     self._engine.run(call, array, array)
                     return None
@@ -146,7 +146,7 @@ class Communicator:
         return self._engine.start(call, source, target, wait=wait)
 
     def all_gather(self, input: object, output: object, *, wait: bool = True) -> Handle | None:
-        """The arrays of all ranks, one after another, on every rank; in place where input is its part of output."""
+        """Concatenate the arrays of all ranks on every rank; in place where ``input`` is this rank's part of ``output``."""
         source, target = self._two(input, output)
         in_place = (
             address_of(source, writable=False)
@@ -163,7 +163,10 @@ class Communicator:
         op: str = "sum",
         wait: bool = True,
     ) -> Handle | None:
-        """The sum of all ranks' inputs, a share to each rank; in place where output is its share of input."""
+        """Reduce the inputs of all ranks and give each rank one share of the result.
+
+        It runs in place where ``output`` is this rank's share of ``input``.
+        """
         source, target = self._two(input, output)
         in_place = address_of(source, writable=False) + self.rank * target.nbytes == address_of(
             target, writable=True
@@ -180,7 +183,7 @@ class Communicator:
         output_lengths: Sequence[int] | None = None,
         wait: bool = True,
     ) -> Handle | None:
-        """A share of the input to each rank, and one from each. Lengths, in elements, are for shares that differ."""
+        """Send a share of the input to each rank and receive one from each; lengths in elements for shares that differ."""
         source, target = self._two(input, output)
         if input_lengths is None and output_lengths is None:
             in_place = _same_memory(source, target)
@@ -190,7 +193,7 @@ class Communicator:
         return self._engine.start(call, source, target, wait=wait)
 
     def broadcast(self, array: object, *, root: int = 0, wait: bool = True) -> Handle | None:
-        """The root's array on every rank, in place."""
+        """Copy the root's array to every rank, in place."""
         target = as_array(array)
         call = self._call("broadcast", target, target, in_place=True, root=root)
         return self._engine.start(call, target, target, wait=wait)
@@ -204,10 +207,10 @@ class Communicator:
         op: str = "sum",
         wait: bool = True,
     ) -> Handle | None:
-        """The sum of all ranks' arrays on the root, in its output or, without one, in place; others keep their input."""
+        """Reduce the arrays of all ranks; the root gets the result, in ``output`` or else in place. Others keep their input."""
         source = as_array(input)
         if self.rank == root and output is not None:
-            # Whether the root has an output is its own affair: all ranks run the same plan, in place.
+            # Only the root knows whether it has an output, so all ranks run the same plan, which is in place.
             target = as_array(output)
             if target.nbytes != source.nbytes or element_of(target) != element_of(source):
                 raise CollectiveError(
@@ -227,7 +230,7 @@ class Communicator:
         root: int = 0,
         wait: bool = True,
     ) -> Handle | None:
-        """The arrays of all ranks, one after another, on the root; others give no output."""
+        """Concatenate the arrays of all ranks on the root; the other ranks give no output."""
         source = as_array(input)
         target = self._on_root(output, root, "gather", "output", source)
         call = self._call("gather", source, target, in_place=False, root=root)
@@ -241,34 +244,34 @@ class Communicator:
         root: int = 0,
         wait: bool = True,
     ) -> Handle | None:
-        """A share of the root's input to each rank; others give no input."""
+        """Send a share of the root's input to each rank; the other ranks give no input."""
         target = as_array(output)
         source = self._on_root(input, root, "scatter", "input", target)
         call = self._call("scatter", source, target, in_place=False, root=root)
         return self._engine.start(call, source, target, wait=wait)
 
     def send(self, array: object, peer: int, *, tag: int = 0, wait: bool = True) -> Handle | None:
-        """Send to one rank, which calls ``recv``; messages with one tag keep their order."""
+        """Send an array to one rank, which calls ``recv``; messages with the same tag arrive in order."""
         return self._point_to_point.send(as_array(array), self._peer(peer), tag, wait=wait)
 
     def recv(self, array: object, peer: int, *, tag: int = 0, wait: bool = True) -> Handle | None:
-        """Receive from one rank, which calls ``send``."""
+        """Receive an array from one rank, which calls ``send``."""
         return self._point_to_point.recv(as_array(array), self._peer(peer), tag, wait=wait)
 
     def barrier(self, *, wait: bool = True) -> Handle | None:
-        """Return when all ranks have called it."""
+        """Return after all ranks have called it."""
         return self.all_reduce(np.zeros(1, np.uint8), wait=wait)
 
     def explain(
         self, kind: str, num_bytes: int, *, in_place: bool = False, root: int = 0, uneven: bool = False
     ) -> Explanation:
-        """Which plan runs for a size, and why every other one does not."""
+        """The plan that runs for a collective and a size, and why every other candidate does not."""
         return self._plans.explain(
             self._request(kind, num_bytes, in_place=in_place, root=root, uneven=uneven)
         )
 
     def flight_record(self) -> list[Flight]:
-        """The latest calls of this rank, oldest first."""
+        """The latest calls of this rank, the oldest first."""
         return [
             Flight(number, words, begin * 1e-9, (end - begin) * 1e-9 if end > 0 else None)
             for number, begin, end, words in self._engine.membership.endpoint.records()
@@ -304,8 +307,8 @@ class Communicator:
         wide_input = kind in ("reducescatter", "alltoall", "scatter")
         share_bytes = target.nbytes if kind in ("reducescatter", "scatter") else source.nbytes
         if kind == "alltoall":
-            share_bytes, rest = divmod(source.nbytes, self.world_size)
-            if rest or share_bytes % NUMBERS[element].storage.itemsize:
+            share_bytes, remainder = divmod(source.nbytes, self.world_size)
+            if remainder or share_bytes % NUMBERS[element].storage.itemsize:
                 raise CollectiveError(
                     f"all_to_all of {source.nbytes} bytes cannot be cut into {self.world_size} equal shares; give "
                     "input_lengths and output_lengths"
@@ -356,7 +359,7 @@ class Communicator:
 
     def _remember(self, key: Key, choice: Choice, shape: CallShape) -> _core.Call:
         call = self._engine.prepare(choice.plan, choice.digest, shape, proven=True)
-        if len(self._calls) >= 4096:  # programs with ever new sizes
+        if len(self._calls) >= 4096:  # bounds the memory of programs that call with ever new sizes
             self._calls.clear()
             self._in_place.clear()
         self._calls[key] = call
@@ -417,7 +420,7 @@ class Communicator:
         return call, source, target
 
     def _digest(self, plan: Plan) -> bytes:
-        """The digest of a plan, remembered while the plan is the same object."""
+        """The digest of a plan, cached by the identity of the object."""
         known = self._digests.get(id(plan))
         if known is None or known[0] is not plan:
             if len(self._digests) >= 256:
@@ -428,7 +431,7 @@ class Communicator:
     def _share_of(
         self, plan: Plan, shares: Shares, source: Array, target: Array, element: str, *, alone: bool
     ) -> int:
-        """Elements of one share, from the sizes of the arrays of a plan's call."""
+        """The number of elements of one share, from the sizes of the arrays that a plan is run on."""
         if element_of(target) != element:
             raise CollectiveError(
                 f"input and output are of one type, but are {element} and {element_of(target)}"
@@ -437,8 +440,8 @@ class Communicator:
         if plan.collective.in_place and alone:
             num_shares = max(shares.input, shares.output)
         size = NUMBERS[element].storage.itemsize
-        share, rest = divmod(array.nbytes, num_shares * size) if num_shares else (0, 0)
-        if rest:
+        share, remainder = divmod(array.nbytes, num_shares * size) if num_shares else (0, 0)
+        if remainder:
             raise CollectiveError(
                 f"the data of plan {plan.name} is {num_shares} shares of {element} on rank {self.rank}, and "
                 f"{array.nbytes} bytes cannot be cut so"
@@ -473,7 +476,7 @@ def _same_memory(a: Array, b: Array) -> bool:
 
 
 def _windows(array: Array, shares: Shares, share: int) -> tuple[Array, Array]:
-    """Input and output of a call in place that is given the larger of the two alone."""
+    """The input and the output of a call in place that was given only the larger of the two arrays."""
     if not isinstance(array, np.ndarray):
         raise CollectiveError("give input and output; one of them alone is enough for NumPy arrays only")
     assert shares.window is not None

@@ -1,4 +1,4 @@
-"""Engine: runs prepared calls of one group, at once or in turn, and turns failures into errors."""
+"""Engine: prepares and runs the calls of one group of ranks, and raises the failures that the C++ core reports."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TRACE = np.dtype(
         ("begin", "<i8"), ("end", "<i8"), ("num_bytes", "<u8"),
     ]
 )  # fmt: skip
-"""One step of one tile as it happened; times are monotonic nanoseconds, the same clock for all ranks of a host."""
+"""One executed step of one tile; times are nanoseconds of the monotonic clock, which all ranks of a host share."""
 
 SLICE_SECONDS = 0.25
-"""How long a link is tried before the peers are looked at."""
+"""How long a rank tries to make a link before it checks whether the peer is alive."""
 
 
 class Engine:
-    """One rank of one group. Calls are to be made in the same order on all ranks."""
+    """The engine of one rank in one group; all ranks must make their calls in the same order."""
 
     def __init__(self, membership: Membership, settings: Settings) -> None:
         self.membership = membership
@@ -43,7 +43,7 @@ class Engine:
         self._closed = False
 
     def prepare(self, plan: Plan, digest: bytes, shape: CallShape, *, proven: bool) -> _core.Call:
-        """A call of a plan, with its connections made; a plan that nobody has proven yet is proven first."""
+        """A call that is ready to run, with its links made; the plan is proven first unless ``proven`` says that it is."""
         self.check_open()
         if not proven:
             self._judge(plan, digest)
@@ -61,7 +61,7 @@ class Engine:
         )
 
     def start(self, call: _core.Call, input: Array, output: Array, *, wait: bool) -> Handle | None:
-        """Run a call after those before it: here and now where possible, in the queue's thread otherwise."""
+        """Run a call after the earlier ones: in this thread where none is pending, otherwise in the thread of the queue."""
         if wait and self.queue.num_pending == 0:
             self.run(call, input, output)
             return None
@@ -73,7 +73,7 @@ class Engine:
         return None
 
     def run(self, call: _core.Call, input: Array, output: Array) -> None:
-        """Run a call in this thread; the GIL is free while data moves."""
+        """Run a call in this thread; it does not hold the GIL while data moves."""
         if isinstance(input, np.ndarray) and isinstance(output, np.ndarray):
             try:
                 failure = call.run(input, output)
@@ -90,21 +90,21 @@ class Engine:
             self.fail(failure)
 
     def trace(self, call: _core.Call, input: Array, output: Array) -> npt.NDArray[np.void]:
-        """Run a call in this thread and return every step of it, rows of TRACE in the order in which they ended."""
+        """Run a call in this thread and return its steps as rows of TRACE, in the order in which they ended."""
         failure, events = call.trace_at(address_of(input, writable=False), address_of(output, writable=True))
         if failure is not None:
             self.fail(failure)
         return events.view(TRACE)
 
     def check_open(self) -> None:
-        """Refuse a communicator that was closed or that a forked child inherited."""
+        """Raise RunError if the communicator was closed, or belongs to the parent of this forked process."""
         if self.membership.endpoint.is_forked:
             raise RunError("this communicator belongs to the parent process; make a new one after the fork")
         if self._closed:
             raise RunError(f"the communicator {self.membership.group!r} is closed")
 
     def fail(self, failure: _core.RunFailure) -> NoReturn:
-        """Raise what the core reports."""
+        """Raise the error for a failure that the core reports, after telling the other ranks."""
         self.membership.note_failure(failure)
         kind, rank, text = failure
         if kind == PEER_LOST:
@@ -112,18 +112,18 @@ class Engine:
         raise MismatchError(text) if kind == MISMATCH else RunError(text)
 
     def close(self) -> None:
-        """Wait for the calls under way, tell the peers, and give everything back."""
+        """Wait for the calls under way, tell the peers that this rank leaves, and release all resources."""
         if not self._closed and not self.membership.endpoint.is_forked:
             self._closed = True
             self.queue.close()
             self.membership.leave()
 
     def _reach(self, part: _core.Part) -> None:
-        """Make the links that a part needs, unless something is wrong with a peer."""
+        """Make the links that a part of a plan needs; raises when a peer has failed or the timeout has passed."""
         deadline = time.monotonic() + self.settings.timeout
         endpoint = self.membership.endpoint
         for peer, index in self.membership.missing_links(part.sends + part.receives):
-            # Before the first attempt, which may take long: others ask for whom this rank waits.
+            # Published before the first attempt, which may take long: other ranks read for whom this one waits.
             endpoint.set_linking(peer)
             if self.membership.try_link(peer, index, SLICE_SECONDS):
                 continue
@@ -139,20 +139,20 @@ class Engine:
         endpoint.set_linking(-1)
 
     def _tell_of_interrupt(self) -> None:
-        """The others would wait for links that this rank no longer makes."""
+        """Tell the other ranks that this one was interrupted, since they would wait for links that it no longer makes."""
         self.membership.note_failure(
             self.membership.endpoint.fail(INTERRUPTED, self.membership.rank, "it was interrupted")
         )
 
     def check_peer(self, peer: int) -> None:
-        """Raise what is known to be wrong with the group, or with a peer that is waited for outside a call."""
+        """The liveness check outside a call: raise the failure of the group, or that of a peer that this rank waits for."""
         links = self.membership.links
         gone = links is not None and not self.membership.endpoint.is_local(peer) and links.is_gone(peer)
         failure = self.membership.endpoint.check([peer]) or self.membership.noted_failure()
         if failure is None and gone:
             failure = (PEER_LOST, peer, f"rank {peer} is gone: nobody listens at its address any more")
         if failure is not None:
-            self.fail(self.membership.endpoint.fail(*failure))  # and the others hear it, too
+            self.fail(self.membership.endpoint.fail(*failure))  # endpoint.fail also tells the other ranks
 
     def _judge(self, plan: Plan, digest: bytes) -> None:
         if digest in self._judged:
@@ -163,7 +163,7 @@ class Engine:
         self._judged.add(digest)
 
     def refuse(self, input: Array, output: Array, error: Exception) -> NoReturn:
-        """Raise what is wrong with the arrays of a call that the core did not take."""
+        """Raise the error for arrays that the core refused."""
         address_of(input, writable=False)
         address_of(output, writable=True)
         raise CollectiveError(str(error)) from None

@@ -1,7 +1,7 @@
-"""Numbers: how each element type lies in a NumPy array, and how well it adds.
+"""Numbers: how each element type is stored in a NumPy array, and how precise its arithmetic is.
 
-NumPy has no bfloat16, so its values lie in arrays of uint16, bit by bit; ``widen`` and ``narrow`` go between
-what lies in memory and a type in which sums of it are as good as exact.
+NumPy has no bfloat16, so arrays of uint16 hold the bits of its values. ``widen`` converts stored values to a type in
+which their sums are practically exact, and ``narrow`` converts them back.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ NumpyArray = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An element type: what lies in memory, and what its arithmetic promises."""
+    """An element type: how its values are stored, and how precise its arithmetic is."""
 
     name: str
     storage: np.dtype[Any]
-    """The NumPy type of the same size."""
+    """The NumPy type that holds the bits of a value."""
     wide: np.dtype[Any]
-    """The type that expected results are computed in; for integers their own, since they wrap."""
+    """The type in which expected results are computed; integers use their own type, because they wrap."""
     significand_bits: int | None = None
     """None for integers, which are exact."""
     smallest: float = 0.0
-    """The distance of neighbours near zero."""
+    """The distance between neighbouring values near zero."""
 
     @property
     def is_floating(self) -> bool:
@@ -41,14 +41,14 @@ class Number:
         return 0.0 if self.significand_bits is None else 2.0 ** (1 - self.significand_bits)
 
     def widen(self, stored: NumpyArray) -> NumpyArray:
-        """What lies in memory, as numbers to compute with."""
+        """Convert stored values to the wide type."""
         if self.name == "bfloat16":
             stored = (stored.astype(np.uint32) << 16).view(np.float32)
-        with np.errstate(invalid="ignore"):  # a signalling NaN is a wrong result, not an error here
+        with np.errstate(invalid="ignore"):  # a signalling NaN is a wrong result and not an error
             return stored.astype(self.wide)
 
     def narrow(self, numbers: NumpyArray) -> NumpyArray:
-        """Numbers as they lie in memory, rounded to nearest, ties to even."""
+        """Convert values of the wide type to stored ones, rounded to nearest, ties to even."""
         if self.name == "bfloat16":
             return _round_to_bfloat16(numbers.astype(np.float32))
         return numbers.astype(self.storage)
@@ -75,7 +75,7 @@ NUMBERS: Mapping[str, Number] = {
         *map(_integer, ("int8", "uint8", "int32", "int64")),
     )
 }
-"""Every element type that moves and adds."""
+"""Every element type that the runtime supports, in the order of the C++ core's numbers."""
 
 OPERATORS = ("sum", "prod", "min", "max", "avg")
-"""How contributions become one; avg is their sum divided by the number of ranks."""
+"""The operators of a reduction; avg is the sum divided by the number of ranks."""

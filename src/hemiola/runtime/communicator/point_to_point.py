@@ -1,7 +1,8 @@
 """PointToPoint: messages from one rank to another, outside the order of the collectives.
 
-Every direction between two ranks, and every tag, is a small group of its own, made when it is first used. Both
-ranks have to use it before either can go on; a rank that sends without waiting does not notice.
+Every direction between two ranks is, for every tag, a group of two ranks with an engine of its own, which is made when
+it is first used. The first message therefore blocks until both ranks have called; with ``wait=False`` the thread of the
+queue blocks and not the caller.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SENDER, RECEIVER = 0, 1
 
 
 class PointToPoint:
-    """The directions that one rank uses."""
+    """The point-to-point messages of one rank."""
 
     def __init__(self, whole: Engine, store: Store, environment: Environment, plans: PlanSource) -> None:
         self._whole = whole
@@ -37,11 +38,11 @@ class PointToPoint:
         self._lock = threading.Lock()
 
     def send(self, array: Array, peer: int, tag: int, *, wait: bool) -> Handle | None:
-        """Send to a peer."""
+        """Send an array to a peer."""
         return self._direction(self._environment.rank, peer, tag, SENDER).move(array, wait=wait)
 
     def recv(self, array: Array, peer: int, tag: int, *, wait: bool) -> Handle | None:
-        """Receive from a peer."""
+        """Receive an array from a peer."""
         return self._direction(peer, self._environment.rank, tag, RECEIVER).move(array, wait=wait)
 
     def close(self) -> None:
@@ -87,7 +88,7 @@ class Direction:
         self._queue = CallQueue(f"hemiola {name}")
 
     def move(self, array: Array, *, wait: bool) -> Handle | None:
-        """Send or receive an array, after those before it."""
+        """Send or receive an array, after the earlier messages of this direction."""
         if wait and self._queue.num_pending == 0:
             self._run(array)
             return None
@@ -98,13 +99,13 @@ class Direction:
         return None
 
     def close(self) -> None:
-        """Wait for the messages under way and leave."""
+        """Wait for the messages under way and leave the group of two."""
         self._queue.close()
         if self._engine is not None:
             self._engine.close()
 
     def _run(self, array: Array) -> None:
-        engine = self._engine or self._meet()
+        engine = self._engine or self._join()
         element = element_of(array)
         hosts = engine.membership.hosts
         request = PlanRequest("sendrecv", 2, hosts, array.nbytes, in_place=False, root=SENDER, peer=RECEIVER)
@@ -117,8 +118,8 @@ class Direction:
             words = f"rank {lost} was lost between sender {sender} and receiver {receiver}, ranks 0 and 1 of a pair"
             raise PeerLostError(lost, f"{words}: {error}") from None
 
-    def _meet(self) -> Engine:
-        """Make the group of two, unless something is wrong with the other rank."""
+    def _join(self) -> Engine:
+        """Make the group of two; raises when the other rank has failed or does not come in time."""
         deadline = time.monotonic() + self._whole.settings.timeout
         side = self._environment.rank
         peer = self._ends[1 - side]
@@ -136,7 +137,8 @@ class Direction:
                 self._environment, self._store, self._name, self._whole.settings, check_peers=check_peers
             )
         except ConnectError:
-            for _ in range(10):  # a process that is ending loses its memory a little before its end is seen
+            # The memory of an ending process vanishes shortly before its death can be seen.
+            for _ in range(10):
                 check_peers()
                 time.sleep(0.02)
             raise

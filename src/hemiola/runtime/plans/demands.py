@@ -1,4 +1,4 @@
-"""Demands: what a request asks of a correct plan beside its collective."""
+"""Demands: what a request requires of a plan besides the right collective."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WRITES = np.array([t.writes_destination for t in TRAITS])
 
 
 def unmet_demand(plan: Plan, verdict: Verdict, request: PlanRequest) -> str | None:
-    """Why a plan for the right collective does not serve the request all the same, or None."""
+    """Why a plan for the right collective does not serve the request; None if it does."""
     if request.same_expression and not verdict.same_expression:
         return "its ranks do not all add up in the same order, and the same bits are asked for"
     if not request.in_place and not verdict.preserves_input:
@@ -27,10 +27,10 @@ def unmet_demand(plan: Plan, verdict: Verdict, request: PlanRequest) -> str | No
 
 
 def moves_directly(plan: Plan) -> bool:
-    """Whether all that moves comes from an input and goes into an output, where it stays.
+    """Whether every copy and message reads an input and writes an output, and nothing is reduced or forwarded.
 
-    Then both ends of every message know its length, whatever the lengths of other shares; a share that lies
-    in scratch, or for a while in another's place, would need all of them to be of one length.
+    Then both ends of every message know its length, whatever the lengths of other shares. A share that passes through
+    a scratch buffer, or through the place of another share, would need all shares to have the same length.
     """
     steps = plan.steps
     opcode = steps["opcode"]

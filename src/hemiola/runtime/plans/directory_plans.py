@@ -1,7 +1,7 @@
-"""DirectoryPlans: the user's own plans, from the files of a folder.
+"""DirectoryPlans: a plan source of the user's own plan files in a folder.
 
-A file may come from a stranger: it is data, it is read and proven before anything of it is used, and one that
-is wrong is left out with a sentence that ``explain`` repeats. It never stops a job.
+A file may come from an untrusted source. It is data: it is read and proven before anything of it is used. A file that
+is wrong is skipped, and ``explain`` says why; it never stops a job.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ SUFFIXES = (".plan", ".xml")
 
 @dataclass(frozen=True, slots=True)
 class ProvenFile:
-    """A file whose plan is correct."""
+    """A plan file whose plan was proven."""
 
     name: str
     plan: Plan
     verdict: Verdict
     choices: Mapping[bool, Choice]
-    """By ``in_place``; both where the plan serves both."""
+    """The choices by ``in_place``; a plan that serves both has two."""
 
 
 class DirectoryPlans:
-    """The plans in the files ``*.plan`` and ``*.xml`` of a folder, by name; the first that fits is taken.
+    """The plans in the files ``*.plan`` and ``*.xml`` of a folder, sorted by name; the first one that fits is used.
 
     The folder is read once. ``slots`` is the least number of slots that a connection of the runtime has.
     """
@@ -71,7 +71,7 @@ class DirectoryPlans:
         return self._choose(request)
 
     def explain(self, request: PlanRequest) -> Explanation:
-        """The first file that fits, and of every other file why it is not used."""
+        """The first file that fits, and why every other file is not used."""
         request.collective()
         chosen: Choice | None = None
         others = []
@@ -99,7 +99,7 @@ class DirectoryPlans:
 def with_own_plans(
     plans: PlanSource, environment: Mapping[str, str] = os.environ, *, slots: int = SLOTS
 ) -> PlanSource:
-    """The plans of the folder that HEMIOLA_PLANS names, and those of ``plans`` where none of them fits."""
+    """A source of the plans in the folder that HEMIOLA_PLANS names; where none of them fits, ``plans`` is asked."""
     folder = environment.get(VARIABLE)
     return ChainedPlans([DirectoryPlans(folder, slots=slots), plans]) if folder else plans
 
@@ -132,10 +132,10 @@ def _read(file: Path, slots: int) -> ProvenFile | Refusal:
 
 
 def _without_path(message: str, file: Path) -> str:
-    """An error about a file, which begins with its path and sometimes a line, for where the file is named."""
+    """An error message without the path of the file with which it begins, for texts that name the file already."""
     sentence = message.removeprefix(f"{file}:").lstrip()
-    number, _, rest = sentence.partition(": ")
-    return f"line {number}: {rest}" if number.isdigit() else sentence
+    number, _, message = sentence.partition(": ")
+    return f"line {number}: {message}" if number.isdigit() else sentence
 
 
 def _choice(file: Path, plan: Plan, in_place: bool) -> Choice:
@@ -144,7 +144,7 @@ def _choice(file: Path, plan: Plan, in_place: bool) -> Choice:
 
 
 def _obstacle(file: ProvenFile, request: PlanRequest) -> str | None:
-    """Why a correct plan does not serve a request, or None."""
+    """Why a proven plan does not serve a request; None if it does."""
     has, plan = file.plan.collective, file.plan
     if has.kind != request.kind:
         return f"it is a plan for {has.kind}"
@@ -169,6 +169,6 @@ def _size_obstacle(plan: Plan, request: PlanRequest) -> str | None:
 
 
 def _window_bytes(request: PlanRequest) -> int:
-    """The larger of a rank's two buffers, by which files state the sizes that they are meant for."""
+    """The size of the larger of a rank's two buffers, which is how plan files state the sizes for which they are meant."""
     inputs, outputs = request.collective().named_chunks()
     return request.num_bytes * int(max(inputs.max(), outputs.max())) // int(inputs.max())

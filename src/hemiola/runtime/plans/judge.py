@@ -1,4 +1,4 @@
-"""judge: the verdict on a plan for this runtime and its connections."""
+"""``judge``: the verdict on a plan for this runtime, whose connections have slots for whole messages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hemiola.ir.verdict import FailureKind, Verdict
 from hemiola.ir.verify import verify
 
 SLOTS = 4
-"""Messages that a connection of the runtime holds at least before its sender waits."""
+"""The least number of messages that a connection of the runtime holds before its sender waits."""
 
 
 def judge(plan: Plan, *, slots: int = SLOTS) -> Verdict:
     """Whether the plan is correct where a connection has ``slots`` slots and a message takes one of them.
 
-    ``verify`` also asks that a plan end where every chunk of a message takes a slot of its own, as runtimes
-    on GPUs have it. Here a message takes one, whatever its count: the waits are those of the same plan with
-    messages of one chunk each.
+    ``verify`` also requires that a plan ends where every chunk of a message takes a slot of its own, as in runtimes on
+    GPUs. Here a message takes one slot, whatever its count, so the plan can only deadlock if the same plan with messages
+    of one chunk each does.
     """
     verdict = verify(plan, slots=slots)
     if any(failure.kind is not FailureKind.DEADLOCK for failure in verdict.failures):
@@ -34,5 +34,5 @@ def _with_single_chunks(plan: Plan) -> Plan:
 
 
 def _stops(plan: Plan, slots: int) -> bool:
-    """Whether threadblocks wait for each other for ever, whatever else may be wrong with the plan."""
+    """Whether the plan deadlocks, whatever else is wrong with it."""
     return any(failure.kind is FailureKind.DEADLOCK for failure in verify(plan, slots=slots).failures)

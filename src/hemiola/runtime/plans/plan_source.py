@@ -1,7 +1,7 @@
-"""PlanSource: where a communicator gets its plans from, and what it asks.
+"""PlanSource: chooses the plan for a call of a communicator.
 
-Every rank asks its own source the same question, so a source is a function: the same request gives the same
-plan in every process. The digest of a choice is how ranks find out that one of them has another plan.
+Every rank asks a source of its own, so a source must be deterministic: the same request gives the same plan in every
+process. Ranks compare the digests of their choices, and so notice when one of them has another plan.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from hemiola.runtime.plans.judge import SLOTS
 from hemiola.units import format_bytes
 
 CACHED_REQUESTS = 4096
-"""How many different requests a source remembers the answer to; the one asked longest ago is forgotten first."""
+"""The number of requests whose choices a source caches; the least recently used one is dropped first."""
 
 ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter", "sendrecv"})
-"""The collectives in which one rank gives or takes, so that a plan serves one root only."""
+"""The collectives with a root, whose plans serve one root only."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """One call of a collective, as far as the choice of a plan depends on it; the same on every rank."""
+    """The properties of a call on which the choice of its plan depends; they are the same on every rank."""
 
     kind: str
     """A key of ``collectives.KINDS``."""
@@ -38,20 +38,20 @@ class PlanRequest:
     hosts: tuple[int, ...]
     """The host number of every rank."""
     num_bytes: int
-    """Input of one rank as ``collectives.KINDS`` counts it; the root's where only the root has one."""
+    """The size of one rank's input as ``collectives.KINDS`` counts it; that of the root where only the root has one."""
     in_place: bool
     root: int = 0
-    """The one rank that gives or takes; the source of sendrecv."""
+    """The root of a collective that has one; the source of sendrecv."""
     peer: int = 0
     """The destination of sendrecv."""
     same_expression: bool = False
-    """Only plans whose ranks all compute the same expression for a sum, so that results are bit-identical."""
+    """Whether all ranks must compute the same expression for a sum, so that results are bit-identical."""
     uneven: bool = False
-    """The ranks' shares differ in length: only plans that move each share as a whole, and never through scratch.
-    ``num_bytes`` is then a number that all ranks agree on, such as 0."""
+    """Whether the shares differ in length. Then only plans serve that move each share as a whole and never through
+    scratch buffers, and ``num_bytes`` is a number that all ranks agree on, such as 0."""
 
     def collective(self) -> Collective:
-        """What is asked for, a chunk a share; raises CollectiveError where the request contradicts itself."""
+        """The requested collective with one chunk per share; raises CollectiveError where the request contradicts itself."""
         if self.kind == "custom":
             raise CollectiveError(
                 "a custom collective cannot be asked for by its kind; run its plan with Communicator.run"
@@ -81,10 +81,10 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The plan that runs, and why this one."""
+    """The plan that was chosen, and why."""
 
     plan: Plan
-    """For exactly the request's collective, root and place."""
+    """A plan for exactly the request's collective and root, in place or not as the request says."""
     digest: bytes
     """``plan_digest(plan)``: ranks that have the same digest run the same plan."""
     reason: str
@@ -92,21 +92,21 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A candidate that does not run."""
+    """A candidate that was not chosen."""
 
     name: str
-    """The algorithm, or the file."""
+    """The name of the algorithm or of the file."""
     reason: str
-    """One sentence: why not."""
+    """Why it was not chosen, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The choice for one request, and every other candidate with the reason why not; prints as a table."""
+    """The choice for one request and the reason against every other candidate; prints as a table."""
 
     request: PlanRequest
     chosen: Choice | None
-    """None where nothing fits."""
+    """None where no candidate fits."""
     others: tuple[Refusal, ...]
 
     def __str__(self) -> str:
@@ -119,19 +119,19 @@ class Explanation:
 
 
 class PlanSource(Protocol):
-    """Where plans come from. Both methods may be called from several threads at once."""
+    """Chooses plans. Several threads may call its methods at once."""
 
     def choose(self, request: PlanRequest) -> Choice:
         """The plan for a request; raises NoPlanError where the source has none."""
         ...
 
     def explain(self, request: PlanRequest) -> Explanation:
-        """The same choice, with every other candidate and why not."""
+        """The same choice, with the reason against every other candidate."""
         ...
 
 
 class ChainedPlans:
-    """Several sources, one after another: the first that has a plan for the request wins."""
+    """Several sources in order; the first one that has a plan for the request is used."""
 
     def __init__(self, sources: Sequence[PlanSource]) -> None:
         self._sources = tuple(sources)
@@ -150,7 +150,7 @@ class ChainedPlans:
         raise no_plan(self.explain(request))
 
     def explain(self, request: PlanRequest) -> Explanation:
-        """What all sources say, in their order."""
+        """The choice of the first source that has one, and the reasons of all sources in their order."""
         parts = [source.explain(request) for source in self._sources]
         chosen: Choice | None = None
         others: list[Refusal] = []
@@ -163,7 +163,7 @@ class ChainedPlans:
 
 
 def no_plan(explanation: Explanation) -> NoPlanError:
-    """The error for a request that nothing fits."""
+    """The error for a request that no candidate fits."""
     reasons = [f"{other.name}: {other.reason}" for other in explanation.others]
     found = f"the candidates were refused ({' | '.join(reasons)})" if reasons else "there are no candidates"
     return NoPlanError(
@@ -172,10 +172,10 @@ def no_plan(explanation: Explanation) -> NoPlanError:
 
 
 def plan_digest(plan: Plan) -> bytes:
-    """What a plan does, as 32 bytes: SHA-256 over its collective, its protocol and its tables.
+    """SHA-256 over what a plan does: its collective, its protocol and its tables.
 
-    Its name, the lines of the user's program and the sizes that it is meant for change nothing of what runs,
-    and are left out.
+    Its name, the lines of the user's program and the sizes for which it is meant do not change what runs and are left
+    out.
     """
     steps = plan.steps.copy()
     steps["line"] = 0
@@ -191,12 +191,12 @@ def plan_digest(plan: Plan) -> bytes:
 
 
 def provide_default(factory: Callable[[int], PlanSource]) -> None:
-    """Say how the source is made that communicators use when they are given none, for a number of slots."""
+    """Set the function that makes the default source, which gets the number of slots of a connection."""
     _factories[:] = [factory]
 
 
 def default_plans(slots: int = SLOTS) -> PlanSource:
-    """The source of all communicators with that many slots that are given none; made when it is first needed."""
+    """The source that communicators with this number of slots use when they are given none; made on first use."""
     if not _factories:
         raise RunError("no source of plans was provided; import hemiola, or give the communicator plans=")
     return _made(_factories[0], slots)

@@ -1,4 +1,4 @@
-"""Fields: reading what YAML holds, key by key, with errors that name the key, what it takes and an example."""
+"""Fields: reads the keys of a YAML mapping, with errors that name the key, what it takes and an example."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ LONGEST_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A mapping of a document, and where it stands there."""
+    """A mapping of a YAML document, and its position there."""
 
     where: str
-    """``levels[0].link``; empty at the top of the document."""
+    """The position in the document, such as ``levels[0].link``; empty at its top."""
     values: Mapping[str, Any]
 
     @staticmethod
     def of(where: str, value: object, example: str) -> Fields:
-        """A value that must be a mapping with texts as keys."""
+        """The fields of a value that must be a mapping with strings as keys."""
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
             raise TopologyError(f"{where}: expected keys and values such as {example}, found {shown(value)}")
         return Fields(where, value)
 
     def only(self, *known: str) -> Fields:
-        """Refuse keys that nobody reads: they are mostly spelt wrongly."""
+        """Raise TopologyError for a key that is not known, which is mostly a misspelt one."""
         for key in self.values:
             if key not in known:
                 near = get_close_matches(key, known, n=1)
@@ -42,7 +42,7 @@ class Fields:
     def read(
         self, key: str, reader: Callable[[object], Value], example: str, default: Value | None = None
     ) -> Value:
-        """The value of a key as ``reader`` takes it; a key without a default must be there."""
+        """The value of a key, converted by ``reader``; a key without a default must be given."""
         if self.values.get(key) is None:
             if default is None:
                 raise TopologyError(
@@ -59,7 +59,7 @@ class Fields:
         return self.read(key, parse_bandwidth, "25GB/s", default)
 
     def seconds(self, key: str, default: float) -> float:
-        """A time."""
+        """A time in seconds."""
         return self.read(key, parse_seconds, "5us", default)
 
     def whole(self, key: str, least: int, most: int, default: int | None = None) -> int:
@@ -89,7 +89,7 @@ class Fields:
         return self.read(key, reader, example, default)
 
     def flag(self, key: str) -> bool:
-        """True or false; false where the key is not there."""
+        """True or false; false where the key is not given."""
 
         def reader(value: object) -> bool:
             if not isinstance(value, bool):
@@ -99,12 +99,12 @@ class Fields:
         return self.read(key, reader, "true", False)
 
     def part(self, key: str, example: str) -> Fields:
-        """A mapping inside; an empty one where the key is not there."""
+        """The fields of an inner mapping; no fields where the key is not given."""
         value = self.values.get(key)
         return Fields.of(self.place(key), {} if value is None else value, example)
 
     def items(self, key: str, example: str) -> Iterable[tuple[str, object]]:
-        """The items of a list, each with its place; none where the key is not there."""
+        """The items of a list, each with its position; none where the key is not given."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, list):
             raise TopologyError(f"{self.place(key)}: expected a list such as {example}, found {shown(value)}")
@@ -115,17 +115,17 @@ class Fields:
         return f"{self.where}: " if self.where else ""
 
     def place(self, key: str) -> str:
-        """Where a key's value stands."""
+        """The position of the value of a key."""
         return f"{self.where}.{key}" if self.where else key
 
 
 def is_short(text: str) -> bool:
-    """Whether a text can stand in a line: not empty, not long, nothing in it that does not print."""
+    """Whether a text can be part of a line: it is not empty, not long, and all its characters are printable."""
     return bool(text.strip()) and len(text) <= LONGEST_TEXT and text.isprintable()
 
 
 def shown(value: object) -> str:
-    """What was found, on one line and not long."""
+    """A found value for an error message, on one line and shortened."""
     if isinstance(value, dict | list | tuple | set):
         return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)}"
     try:

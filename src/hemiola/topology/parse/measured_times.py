@@ -1,4 +1,4 @@
-"""Measured times in other forms: tables in CSV, and what ``hemiola bench --json`` prints."""
+"""Measured times: from CSV tables, from ``hemiola bench --json``, and from logs of nccl-tests."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from hemiola.topology.parse.nccl_tests import (
 SIZE_COLUMNS = ("size_bytes", "bytes", "size")
 TIME_COLUMNS = {"seconds": 1.0, "time_us": 1e-6, "time_ms": 1e-3}
 RATE_COLUMNS = {"algbw_GBps": 1e9, "algbw": 1e9}
-"""Columns of a CSV, and what their numbers are worth."""
+"""The columns of a CSV table, with the unit of their numbers."""
 
 
 def read_measurements(
     path: Path, *, kind: str | None = None, num_ranks: int | None = None
 ) -> list[Measurement]:
-    """The rows of a file: JSON by ``hemiola bench``, a CSV with a size and a time or an algbw, or a log of nccl-tests."""
+    """The rows of a file: JSON of ``hemiola bench``, CSV with a size and a time or an algbw, or a log of nccl-tests."""
     try:
         text = path.read_text("utf-8", errors="replace")
     except OSError as error:
@@ -46,7 +46,7 @@ def read_measurements(
 def read_csv(
     text: str, name: str, *, kind: str | None = None, num_ranks: int | None = None
 ) -> list[Measurement]:
-    """The rows of a table whose first line names its columns; rows without a time above zero are passed over."""
+    """The rows of a table whose first line names its columns; rows without a time above zero are skipped."""
     kind = kind or kind_in_name(name)
     if kind is None:
         raise FormatError(
@@ -83,7 +83,7 @@ def read_csv(
 
 
 def read_bench(text: str, name: str) -> list[Measurement]:
-    """The rows of ``hemiola bench --json``: Hemiola's own times."""
+    """Hemiola's own times in the output of ``hemiola bench --json``."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,11 +1,11 @@
-"""Logs of nccl-tests and rccl-tests: their rows of sizes and times, whatever stands around them.
+"""Reads the rows of sizes and times in logs of nccl-tests and rccl-tests, whatever else the logs contain.
 
 A row is ``size count type redop [root] time algbw busbw wrong time algbw busbw wrong``, sizes in bytes, times in
-microseconds, first out of place, then in place. Launchers put their own words before and between; a line that is not a row
-is passed over. Which collective it was is said by newer versions, by the name of the program where it is printed, by the
-name of the file, or by whoever asks.
+microseconds, first out of place, then in place. Launchers print other text before rows and between them; a line that is
+not a row is skipped. The collective is printed by newer versions, or comes from the name of the program in the log, from
+the name of the file, or from the caller.
 
-Sizes in such logs are those of the larger buffer of a rank. Hemiola counts the input of a rank.
+A size in such logs is that of the larger buffer of a rank. Hemiola counts the input of a rank.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _TESTS: Mapping[str, str] = {
     "scatter": "scatter",
     "sendrecv": "alltonext",
 }
-"""How nccl-tests call what Hemiola calls; in their sendrecv every rank sends to the next."""
+"""Hemiola's names of collectives by those of nccl-tests, in whose sendrecv every rank sends to the next one."""
 COUNTED_BY_OUTPUT = ("allgather", "gather")
-"""Whose sizes in logs are those of all ranks' inputs together."""
+"""The collectives whose sizes in logs are those of the inputs of all ranks together."""
 
 _PREFIX = re.compile(r"^(?:\[[^\]\s]{1,64}\](?:<std(?:out|err)>)?:?\s*|\s*\d{1,6}:\s+)")
 _ROW = re.compile(r"\s*(\d{1,19})\s+(\d{1,19})\s+([a-z]\w*)\s+([a-z]\w*)\s+(.+)", re.ASCII)
@@ -45,21 +45,21 @@ _STARTING = re.compile(r"#\s+Collective test starting:\s+(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """How long one collective took."""
+    """The measured time of one collective."""
 
     kind: str
     """A key of ``collectives.KINDS``."""
     num_ranks: int | None
-    """None where the source does not say."""
+    """None where the source does not give it."""
     num_bytes: int
-    """The input of a rank."""
+    """The size of the input of one rank."""
     seconds: float
 
 
 def read_nccl_tests(
     text: str, name: str, *, kind: str | None = None, num_ranks: int | None = None
 ) -> list[Measurement]:
-    """The rows of a log, out of place where both places were timed; ``kind`` and ``num_ranks`` where it does not say."""
+    """The rows of a log, out of place where both were timed. ``kind`` and ``num_ranks`` are used where the log lacks them."""
     if len(text) > MAX_CHARACTERS:
         raise FormatError(f"{name}: a log has at most {MAX_CHARACTERS} characters")
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
@@ -77,7 +77,7 @@ def read_nccl_tests(
 
 
 def input_bytes(kind: str, size: int, num_ranks: int | None, name: str) -> int:
-    """A rank's input, from the size by which logs count."""
+    """The size of a rank's input, from the size in a log."""
     if kind not in COUNTED_BY_OUTPUT:
         return size
     if num_ranks is None:
@@ -86,7 +86,7 @@ def input_bytes(kind: str, size: int, num_ranks: int | None, name: str) -> int:
 
 
 def kind_in_name(name: str) -> str | None:
-    """The collective that a file's name speaks of, the longest such word first."""
+    """The collective that is part of a file's name; longer names of collectives are tried first."""
     plain = re.sub(r"[-_\s]", "", name.rpartition("/")[2].lower())
     words = sorted(
         ((word.replace("_", ""), kind) for word, kind in _TESTS.items()), key=lambda one: -len(one[0])
@@ -103,7 +103,7 @@ def _said_kind(lines: list[str]) -> str | None:
 
 
 def _row(line: str) -> tuple[int, float] | None:
-    """Size and seconds; None for a line that is no row, or whose times say nothing."""
+    """The size and the seconds of a row; None for a line that is no row, or has no time above zero."""
     match = _ROW.fullmatch(line)
     if match is None or int(match[1]) > LARGEST:
         return None

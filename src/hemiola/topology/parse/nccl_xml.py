@@ -1,7 +1,7 @@
-"""A host from NCCL's or RCCL's topology XML: what NCCL_TOPO_DUMP_FILE writes, or a file with only a tree of PCI.
+"""Reads a host from NCCL's or RCCL's topology XML: what NCCL_TOPO_DUMP_FILE writes, or a file with only a PCI tree.
 
-Document types are refused and nothing is expanded; sizes and depths are limited. Tags that are not needed are
-passed over, so files of newer versions are read as well.
+Document types are refused, entities are not expanded, and sizes and depths are limited. Unknown tags are skipped, so
+that files of newer versions can be read.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ MAX_TAGS = 50_000
 MAX_DEPTH = 64
 
 NVLINK_BANDWIDTHS = {"60": 20e9, "70": 25e9, "80": 25e9, "90": 25e9, "100": 50e9, "103": 50e9}
-"""By compute capability; bytes per second of one link each way, from the data sheets of P100, V100, A100, H100, B200, B300."""
+"""Bytes per second of one NVLink each way, by compute capability; from the data sheets of P100, V100, A100, H100, B200, B300."""
 XGMI_BANDWIDTHS = {"908": 46e9, "90a": 50e9, "942": 64e9}
-"""By architecture; the same from ROCm's pages on the architecture of MI100 and MI250 and MI300X's data sheet."""
+"""Bytes per second of one xGMI link each way, by architecture; from ROCm's pages on MI100 and MI250 and MI300X's data sheet."""
 
 NVSWITCH_CLASS = "0x068000"
 GPU_CLASSES = ("0x03", "0x12")
@@ -38,7 +38,7 @@ class Tag:
     attributes: dict[str, str]
     line: int
     path: tuple[int, ...]
-    """Its place in the tree: the number of each element around it, and its own."""
+    """The position in the tree: the number of each enclosing element, and the own number."""
     parent: Tag | None = None
     children: list[Tag] = field(default_factory=list)
 
@@ -49,7 +49,7 @@ class Tag:
             yield from child.inside()
 
     def pci(self) -> Tag | None:
-        """The PCI device that this is or lies in."""
+        """The PCI device that this element is, or that encloses it."""
         tag: Tag | None = self
         while tag is not None and tag.name != "pci":
             tag = tag.parent
@@ -87,7 +87,7 @@ def read_nccl_xml(text: str, name: str = "topology") -> HostFacts:
 
 
 def _parse(text: str, name: str) -> Tag:
-    """The tree of elements."""
+    """The root of the tree of elements; TopologyError where the text is no topology."""
     if len(text) > MAX_BYTES:
         raise TopologyError(f"{name}: a topology file has at most {MAX_BYTES} characters")
     parser = expat.ParserCreate(encoding="utf-8")
@@ -131,12 +131,12 @@ def _parse(text: str, name: str) -> Tag:
 
 
 def _leaves(tags: list[Tag], classes: tuple[str, ...]) -> list[Tag]:
-    """PCI devices of a class; bridges have others."""
+    """The PCI devices of some classes; bridges have other classes."""
     return [tag for tag in tags if tag.name == "pci" and tag.attributes.get("class", "").startswith(classes)]
 
 
 def _in_order(devices: list[Tag]) -> list[Tag]:
-    """By rank, else by number, else by bus, as CUDA and HIP count them."""
+    """Devices in the order of CUDA and HIP: by rank, or else by device number, or else by bus."""
     for key in ("rank", "dev"):
         numbers = [tag.attributes.get(key, "") for tag in devices]
         if all(re.fullmatch("[0-9]{1,6}", number, re.ASCII) for number in numbers) and len(
@@ -174,7 +174,7 @@ def _nic_bandwidth(tag: Tag, name: str) -> float | None:
 
 
 def _distance(device: Tag, net: Tag) -> int:
-    """Steps through the tree; those through a processor count more, and those from one to another most."""
+    """The number of steps through the tree; a path through a processor counts more, and one between processors most."""
     common = 0
     while common < min(len(device.path), len(net.path)) and device.path[common] == net.path[common]:
         common += 1
@@ -183,7 +183,7 @@ def _distance(device: Tag, net: Tag) -> int:
 
 
 def _links(devices: list[Tag], name: str) -> tuple[dict[tuple[int, int], int], int]:
-    """Links between devices, and links of every device to switches."""
+    """The number of links between each pair of devices, and the number of links of every device to switches."""
     number_of = {_bus(tag): number for number, tag in enumerate(devices)}
     direct: Counter[tuple[int, int]] = Counter()
     switched: Counter[int] = Counter()
@@ -194,7 +194,7 @@ def _links(devices: list[Tag], name: str) -> tuple[dict[tuple[int, int], int], i
             if link.attributes.get("tclass", "").startswith(NVSWITCH_CLASS):
                 switched[first] += count
             elif second is not None and second != first:
-                # Both ends name a link; where they differ, the larger number is taken.
+                # Both ends list their links; where their numbers differ, the larger one is used.
                 pair = (min(first, second), max(first, second))
                 direct[pair] = max(direct[pair], count)
     totals = {switched[number] for number in range(len(devices))}
@@ -216,7 +216,7 @@ def _count(link: Tag, name: str) -> int:
 
 
 def _link_bandwidth(devices: list[Tag]) -> float | None:
-    """Of one link, where all devices are of one kind that is known."""
+    """The bandwidth of one link; None where devices differ or their kind is not known."""
     found = {_bandwidth_by_kind(tag) for tag in devices}
     return found.pop() if len(found) == 1 else None
 
@@ -228,16 +228,16 @@ def _bandwidth_by_kind(tag: Tag) -> float | None:
 
 
 def _pcie_bandwidth(devices: list[Tag]) -> float | None:
-    """Of the slowest device; None where one does not say it."""
+    """The PCIe bandwidth of the slowest device; None where the file lacks that of a device."""
     found = [_lanes(tag) for tag in devices]
     known = [one for one in found if one is not None]
     return min(known) if len(known) == len(found) else None
 
 
 def _lanes(tag: Tag) -> float | None:
-    """Transfers per second times lanes times the part of bits that is data: 8 of 10 in old generations, 128 of 130 since 3.0.
+    """The PCIe bandwidth of a device: transfers per second, times lanes, times the fraction of bits that are data.
 
-    Four digits are kept, as people write it.
+    That fraction is 8/10 in old generations and 128/130 since 3.0. Four digits are kept, as in data sheets.
     """
     pci = tag.pci()
     speed = re.match(

@@ -1,4 +1,4 @@
-"""A host from the text that ``nvidia-smi topo -m`` prints: a matrix of how devices and interfaces reach each other."""
+"""Reads a host from the output of ``nvidia-smi topo -m``, a matrix of the connections between devices and interfaces."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hemiola.topology.parse.fields import shown
 
 MAX_BYTES = 1 << 20
 DISTANCES = {"X": 0, "PIX": 1, "PXB": 2, "PHB": 3, "NODE": 4, "SYS": 5, "SOC": 5}
-"""The words of the matrix from near to far."""
+"""The words of the matrix, with a number that grows with the distance they mean."""
 MOST_NVLINKS = 18
-"""Of one device, on any generation so far."""
+"""The most NVLinks of one device in any generation so far."""
 
 _ESCAPE = re.compile("\x1b\\[[0-9;]*[A-Za-z]")
 _DEVICE = re.compile("GPU[0-9]{1,4}", re.ASCII)
@@ -26,7 +26,7 @@ def read_nvidia_topo(text: str, name: str = "topology") -> HostFacts:
     if len(text) > MAX_BYTES:
         raise TopologyError(f"{name}: such a matrix has at most {MAX_BYTES} characters")
     lines = [_ESCAPE.sub("", line).split() for line in text.splitlines()]
-    # The head and a row both begin with a device; only a row has a word for itself.
+    # The head of the matrix and its rows begin with a device, but only a row contains X, its distance to itself.
     start = next(
         (n for n, words in enumerate(lines) if words and _DEVICE.fullmatch(words[0]) and "X" not in words),
         None,
@@ -54,7 +54,7 @@ def read_nvidia_topo(text: str, name: str = "topology") -> HostFacts:
 
 
 def _columns(head: list[str], name: str) -> list[str]:
-    """What the head of the matrix names; after it stand the affinities."""
+    """The columns of the matrix that are devices or interfaces; the columns of affinities follow them."""
     end = head.index("CPU") if "CPU" in head else len(head)
     columns = head[:end]
     devices = [column for column in columns if _DEVICE.fullmatch(column)]
@@ -70,7 +70,7 @@ def _columns(head: list[str], name: str) -> list[str]:
 
 
 def _rows(lines: list[list[str]], columns: list[str], name: str) -> dict[str, dict[str, str]]:
-    """The words of every device's row by column."""
+    """The words of the rows of devices, by device and by column."""
     rows: dict[str, dict[str, str]] = {}
     for words in lines:
         if not words or not _DEVICE.fullmatch(words[0]) or words[0] in rows:
@@ -90,7 +90,7 @@ def _rows(lines: list[list[str]], columns: list[str], name: str) -> dict[str, di
 
 
 def _legend(lines: list[list[str]]) -> Mapping[str, str]:
-    """What interfaces are called: ``NIC0: mlx5_0``."""
+    """The names of interfaces by their columns, from lines such as ``NIC0: mlx5_0``."""
     return {
         words[0][:-1]: words[1][:60]
         for words in lines
@@ -101,10 +101,10 @@ def _legend(lines: list[list[str]]) -> Mapping[str, str]:
 def _links(
     devices: list[str], rows: Mapping[str, Mapping[str, str]], name: str
 ) -> tuple[dict[tuple[int, int], int], int]:
-    """Direct links by pair, or links to a switch.
+    """The number of direct links by pair of devices, or the number of links of a device to a switch.
 
-    The matrix does not say which of the two it is. Through a switch every pair is given all of a device's links, so
-    the number is the same everywhere and the pairs together would need more links than a device can have.
+    The matrix does not distinguish the two. With a switch, it lists all links of a device for every pair, so all
+    numbers are equal, and their sum over the other devices is more links than a device can have.
     """
     counts: dict[tuple[int, int], int] = {}
     for (first, device), (second, other) in combinations(enumerate(devices), 2):

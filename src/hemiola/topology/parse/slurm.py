@@ -1,4 +1,4 @@
-"""Slurm's node lists, ``gpu[001-064]``, and its topology.conf: which hosts hang on which switches."""
+"""Reads Slurm's node lists, such as ``gpu[001-064]``, and its topology.conf, which says how switches connect hosts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hemiola.topology.parse.fields import is_short, shown
 MAX_HOSTS = 1 << 17
 MAX_CHARACTERS = 1 << 22
 MOST_BRACKETS = 8
-"""In one name."""
+"""The most pairs of brackets in one name."""
 MAX_SWITCH_LEVELS = 12
 
 EXAMPLE = "SwitchName=leaf1 Nodes=gpu[001-032]"
@@ -24,14 +24,14 @@ _RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch, and what hangs on it: other switches or hosts."""
+    """A switch, and the switches and hosts that are connected below it."""
 
     name: str
     switches: tuple[Switch, ...] = ()
     hosts: tuple[str, ...] = ()
 
     def all_hosts(self) -> Iterator[str]:
-        """The hosts below it."""
+        """The hosts below the switch, at any depth."""
         yield from self.hosts
         for switch in self.switches:
             yield from switch.all_hosts()
@@ -60,7 +60,7 @@ def expand_hosts(text: str, where: str = "hosts") -> tuple[str, ...]:
 
 
 def _words(text: str, where: str) -> Iterator[str]:
-    """The parts between commas that are not in brackets."""
+    """The parts of a list between commas outside of brackets."""
     begin = depth = 0
     for position, character in enumerate(f"{text},"):
         depth += (character == "[") - (character == "]")
@@ -111,7 +111,7 @@ def _numbers(text: str, word: str, where: str) -> list[str]:
 
 
 def read_topology_conf(text: str, name: str = "topology.conf") -> tuple[Switch, ...]:
-    """The switches of a topology.conf that hang on no other, with all that hangs on them."""
+    """The topmost switches of a topology.conf, with all switches and hosts below them."""
     if len(text) > MAX_CHARACTERS:
         raise TopologyError(f"{name}: a topology.conf has at most {MAX_CHARACTERS} characters")
     children: dict[str, tuple[str, ...]] = {}
@@ -133,7 +133,7 @@ def read_topology_conf(text: str, name: str = "topology.conf") -> tuple[Switch, 
 
 
 def _lines(text: str, name: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The keys and values of every line that describes a switch; lines may go on after a backslash."""
+    """The position, and the keys and values, of every line that describes a switch; a backslash continues a line."""
     begun, first = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.partition("#")[0].rstrip()
@@ -164,7 +164,7 @@ def _pairs(words: list[str], where: str) -> dict[str, str]:
 def _trees(
     children: dict[str, tuple[str, ...]], hosts: dict[str, tuple[str, ...]], name: str
 ) -> tuple[Switch, ...]:
-    """The switches as trees; nothing may hang on two of them, or on itself."""
+    """The switches as trees; every switch and host may be below one switch only, and never below itself."""
     above: dict[tuple[str, str], str] = {}
     for kind, table in (("switch", children), ("host", hosts)):
         for switch, inside in table.items():

@@ -1,4 +1,4 @@
-"""Text files from strangers, read up to a limit."""
+"""``read_text_file``: reads a text file from an untrusted source, up to a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A system in YAML, as docs/systems.md describes it."""
+"""``read_system``: reads a system from YAML in the format of docs/systems.md."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hemiola.topology.system import Compute, Edge, Fabric, Level, Link, Path, Pr
 MAX_LEVELS = 16
 MAX_DEVICES = 1 << 20
 MAX_LINKS = 1024
-"""Of one unit."""
+"""The most links of one unit."""
 MOST_IN_FULL, MOST_IN_RING = 512, 1 << 14
-"""Units of a mesh that is given by its form, so that a short text does not make many edges."""
+"""The most units of a mesh that is given by its form, so that a short text cannot make very many edges."""
 MAX_CHARACTERS = 1 << 20
 LONGEST_SCALAR = 1000
-"""Characters of one value: PyYAML takes quadratic time for some that are longer."""
+"""The most characters of one value, because PyYAML takes quadratic time for some long values."""
 LEVEL_EXAMPLE = "{name: host, count: 2, link: {bandwidth: 25GB/s, latency: 5us}}"
 EDGE_EXAMPLE = "{between: [0, 1], bandwidth: 25GB/s}"
 FORM_EXAMPLE = "{form: ring, bandwidth: 25GB/s}"
@@ -46,7 +46,7 @@ def read_system(text: str, name: str = "system") -> System:
 
 
 def _reason(error: Exception) -> str:
-    """What PyYAML says, on one line and without what does not print."""
+    """The message of PyYAML on one line, with unprintable characters replaced."""
     reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
@@ -56,7 +56,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Without aliases, which can make a small text huge, and tags; a key that is given twice is a mistake."""
+    """Refuses aliases, which can make a small text huge, refuses tags, and refuses a key that is given twice."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -126,7 +126,7 @@ def _level(where: str, item: object) -> Level:
 
 
 def _link(fields: Fields, usual: Link | None) -> Link:
-    """A link; what is not said is as usual."""
+    """A link; keys that are not given have the values of ``usual``."""
     fields.only("bandwidth", "bandwidth_out", "bandwidth_in", "latency", "num", "behind")
     both: float | None = None
     each_way = {"bandwidth_out", "bandwidth_in"} <= set(fields.values)
@@ -181,7 +181,7 @@ def _fabric(level: Fields, count: int) -> Fabric:
 
 
 def _edges(fabric: Fields, count: int) -> tuple[Edge, ...]:
-    """Edges one by one, or a form that they have."""
+    """The edges of a mesh, given one by one or by a form."""
     if not isinstance(fabric.values.get("edges"), dict):
         return tuple(_edge(*item, count) for item in fabric.items("edges", f"[{EDGE_EXAMPLE}]"))
     fields = fabric.part("edges", FORM_EXAMPLE).only("form", "sizes", "bandwidth", "latency")
