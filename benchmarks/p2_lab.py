@@ -45,7 +45,8 @@ from hemiola.lab.usage import MOST_BUSY, Usage
 from hemiola.placement.axes import parse_axes
 from hemiola.placement.enumerate import enumerate_placements
 from hemiola.report.machine import describe_machine
-from hemiola.runtime.plan_source import Choice, Explanation, PlanRequest, plan_digest, provide_default
+from hemiola.runtime.default_source import provide_default
+from hemiola.runtime.plan_source import Choice, Explanation, PlanRequest, plan_digest
 from hemiola.simulator.gloo_steps import GlooClock
 from hemiola.simulator.grouped_steps import RingClock, StepClock
 from hemiola.simulator.rescale import with_bandwidths

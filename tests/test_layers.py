@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "hemiola"
 
 ROWS: tuple[tuple[str, ...], ...] = (
-    ("errors", "units", "_core"),
+    ("errors", "units", "on_demand", "_core"),
     ("topology", "collectives"),
     ("ir",),
     ("language", "algorithms", "compiler"),

@@ -18,7 +18,8 @@ from hemiola.ir.opcodes import Opcode
 from hemiola.ir.plan import Plan, Protocol, Rows
 from hemiola.ir.verdict import FailureKind
 from hemiola.ir.verify import verify
-from hemiola.runtime import plan_source
+from hemiola.runtime import default_source
+from hemiola.runtime.default_source import provide_default
 from hemiola.runtime.demands import moves_directly, unmet_demand
 from hemiola.runtime.judge import SLOTS, judge
 from hemiola.runtime.plan_source import (
@@ -30,7 +31,6 @@ from hemiola.runtime.plan_source import (
     default_plans,
     no_plan,
     plan_digest,
-    provide_default,
 )
 from mutations import plan_of
 
@@ -171,7 +171,7 @@ def test_a_chain_without_a_plan_says_what_all_sources_say() -> None:
 
 
 def test_the_default_is_made_once_when_it_is_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_source, "_factories", [])
+    monkeypatch.setattr(default_source, "_factories", [])
     with pytest.raises(RunError, match=r"no source of plans was provided; import hemiola, or .* plans="):
         default_plans()
     made: list[OnePlan] = []

@@ -16,8 +16,9 @@ from typing import Protocol
 import numpy as np
 
 from hemiola.collectives import Collective
-from hemiola.errors import CollectiveError, NoPlanError, RunError
+from hemiola.errors import CollectiveError, NoPlanError
 from hemiola.ir.plan import Plan
+from hemiola.runtime.default_source import provided_default
 from hemiola.runtime.judge import SLOTS
 from hemiola.units import format_bytes
 
@@ -190,19 +191,9 @@ def plan_digest(plan: Plan) -> bytes:
     return digest.digest()
 
 
-def provide_default(factory: Callable[[int], PlanSource]) -> None:
-    """Say how the source is made that communicators use when they are given none, for a number of slots."""
-    _factories[:] = [factory]
-
-
 def default_plans(slots: int = SLOTS) -> PlanSource:
     """The source of all communicators with that many slots that are given none; made when it is first needed."""
-    if not _factories:
-        raise RunError("no source of plans was provided; import hemiola, or give the communicator plans=")
-    return _made(_factories[0], slots)
-
-
-_factories: list[Callable[[int], PlanSource]] = []
+    return _made(provided_default(), slots)
 
 
 @lru_cache(maxsize=8)
