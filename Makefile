@@ -117,6 +117,8 @@ $(TOOLS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 # Without build isolation the build folder is kept between installs, so only changed C++ files are compiled.
+# An editable package is not compiled to byte code by pip, and not everywhere may Python write it when it runs.
 $(STAMP): $(TOOLS_STAMP) CMakeLists.txt $(CORE)
 	$(PIP) --no-build-isolation --editable '.[test,torch,jax]'
+	$(BIN)/python -m compileall -q src/hemiola
 	@touch $@

@@ -17,7 +17,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("tuning", "placement", "synthesis"),
     ("fusion", "planner"),
     ("integrations", "torch", "jax", "lab", "report"),
-    ("cli",),
+    ("cli", "__main__"),
 )
 """From the ground up: a file imports only from its own row or a row before it."""
 

@@ -6,6 +6,7 @@ message on stderr.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -48,6 +49,7 @@ class Verbs(click.Group):
         """Import a verb."""
         if name not in VERBS:
             return None
+        _import_numpy_alone()
         command = import_module(f"hemiola.cli.{name}").command
         assert isinstance(command, click.Command)
         return command
@@ -75,6 +77,22 @@ class Verbs(click.Group):
             where = f"{error.filename}: " if error.filename else ""
             _fail(f"{where}{error.strerror or error}", BAD_INPUT)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _import_numpy_alone() -> None:
+    """Import NumPy without the threads of its BLAS, which no verb multiplies matrices with.
+
+    They would spin for a while, and cost as much processor time as the rest of NumPy. The environment is left as it was,
+    for whatever a verb starts.
+    """
+    setting = "OPENBLAS_NUM_THREADS"
+    if setting in os.environ:
+        return
+    os.environ[setting] = "1"
+    try:
+        import_module("numpy")
+    finally:
+        del os.environ[setting]
 
 
 def _fail(message: str, code: int) -> NoReturn:

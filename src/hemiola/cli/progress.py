@@ -6,11 +6,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.live import Live
 
 PATIENCE_SECONDS = 1.0
 
@@ -25,11 +24,22 @@ def working(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    display = Live(
-        Spinner("dots", Text(f"{what} ...")), console=Console(stderr=True), transient=True,
-        redirect_stdout=False, redirect_stderr=False,
-    )  # fmt: skip
-    timer = Timer(PATIENCE_SECONDS, display.start)
+    shown: list[Live] = []
+
+    def show() -> None:
+        from rich.console import Console  # only where it comes to that
+        from rich.live import Live
+        from rich.spinner import Spinner
+        from rich.text import Text
+
+        display = Live(
+            Spinner("dots", Text(f"{what} ...")), console=Console(stderr=True), transient=True,
+            redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+        display.start()
+        shown.append(display)
+
+    timer = Timer(PATIENCE_SECONDS, show)
     timer.daemon = True
     timer.start()
     try:
@@ -37,4 +47,5 @@ def working(what: str) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()
-        display.stop()
+        for display in shown:
+            display.stop()

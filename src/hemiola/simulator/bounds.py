@@ -30,7 +30,6 @@ from hemiola.collectives import KINDS, Collective
 from hemiola.errors import TopologyError
 from hemiola.simulator.crossings import Amounts, Crossings, Numbers, Parts, crossings
 from hemiola.simulator.mesh_hops import bytes_times_hops, edge_capacity
-from hemiola.simulator.throughput import allgather_rate, graph_of, reducescatter_rate
 from hemiola.simulator.units_of_ranks import Distances, UnitsOfRanks, check_connected, levels_of_units
 from hemiola.topology.system import Protocol, System
 from hemiola.units import LARGEST, format_bandwidth, format_bytes, format_seconds
@@ -138,6 +137,9 @@ class _Question:
             or not n == self.system.num_ranks <= MOST_IN_FLOW
         ):
             return
+        # Flows need SciPy, whose import takes longer than everything else here, and most systems need no flows.
+        from hemiola.simulator.throughput import allgather_rate, graph_of, reducescatter_rate
+
         graph = graph_of(self.system)
         if kind == "allgather":
             rate, each = allgather_rate(graph), float(self.num_bytes)

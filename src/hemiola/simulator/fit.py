@@ -19,7 +19,6 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import least_squares, nnls
 
 from hemiola.errors import FormatError
 
@@ -113,6 +112,9 @@ def _criterion(constants: Constants, rows: Rows) -> float:
 
 
 def _fit(rows: Rows, num_protocols: int, with_launch: bool) -> Constants:
+    # SciPy is imported when a fit begins: its import takes longer than all that other verbs do.
+    from scipy.optimize import least_squares
+
     found = [
         least_squares(
             lambda logs: np.log(_constants(logs, with_launch).predict(rows) / rows.seconds),
@@ -140,6 +142,8 @@ def _starts(rows: Rows, num_protocols: int, with_launch: bool) -> Iterator[Amoun
 
 def _line(rows: Rows, part: npt.NDArray[np.intp]) -> tuple[float, float]:
     """Step latency and efficiency of some rows, by their relative errors; neither is negative."""
+    from scipy.optimize import nnls
+
     one = rows.take(part)
     terms = np.stack([one.steps, one.wire_seconds], axis=1) / one.seconds[:, None]
     step, slowness = nnls(terms, np.ones(len(one)))[0]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import least_squares
 
 from hemiola.errors import FormatError
 from hemiola.ir.plan import Plan
@@ -105,6 +104,9 @@ def fit_host(runs: Sequence[HostRun], cores: Cores) -> HostConstants:
                 for run, seconds in zip(runs, at_rate, strict=True)
             ]
         )
+
+    # SciPy is imported when a fit begins: its import takes longer than all that other verbs do.
+    from scipy.optimize import least_squares
 
     bounds = (np.log(LOWEST), np.log(HIGHEST))
     found = least_squares(errors, np.log(START), bounds=bounds, loss="soft_l1", f_scale=USUAL_ERROR)

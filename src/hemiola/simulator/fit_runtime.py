@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import least_squares
 
 from hemiola.errors import FormatError
 from hemiola.simulator.replay import simulate_together
@@ -91,6 +90,9 @@ def fit_runtime(observations: Sequence[Observation]) -> RuntimeConstants:
         return np.array(
             [math.log(constants.predict(one.loads, one.system) / one.seconds) for one in observations]
         )
+
+    # SciPy is imported when a fit begins: its import takes longer than all that other verbs do.
+    from scipy.optimize import least_squares
 
     found = least_squares(
         errors,
