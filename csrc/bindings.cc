@@ -108,6 +108,10 @@ void bind_trace(nb::module_& module) {
                                 dst_buffer, dst_index, dst_stamp, count, channel, send_threadblock,
                                 recv_threadblock, parallel, line);
            })
+      .def("record_moves",
+           [](Trace& self, Bytes moves, int32_t channel, uint32_t parallel, uint32_t line) {
+             return self.record_moves(rows<Move>(moves), channel, parallel, line);
+           })
       .def("check_fresh", &Trace::check_fresh)
       .def("size", &Trace::size)
       .def("broken_promises",

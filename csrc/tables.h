@@ -50,6 +50,11 @@ struct Operation {
   uint32_t parallel, instance, line;
 };
 
+// ir.chunk_dag.MOVE
+struct Move {
+  int32_t kind, src_rank, src_buffer, src_index, dst_rank, dst_buffer, dst_index, count;
+};
+
 // ir.instruction_dag.INSTRUCTION
 struct Instruction {
   Opcode opcode;
@@ -78,7 +83,7 @@ struct Dependency {
   uint32_t threadblock, step;
 };
 
-static_assert(sizeof(Holding) == 20 && sizeof(Promise) == 24);
+static_assert(sizeof(Holding) == 20 && sizeof(Promise) == 24 && sizeof(Move) == 32);
 static_assert(sizeof(Operation) == 52 && sizeof(Instruction) == 52);
 static_assert(sizeof(Rank) == 16 && sizeof(Threadblock) == 20 && sizeof(Step) == 24);
 static_assert(sizeof(Dependency) == 8);

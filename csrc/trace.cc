@@ -135,6 +135,21 @@ int64_t Trace::record(Kind kind, uint32_t src_rank, uint32_t src_buffer, uint32_
   return now;
 }
 
+std::pair<size_t, int64_t> Trace::record_moves(std::span<const Move> moves, int32_t channel, uint32_t parallel,
+                                               uint32_t line) {
+  for (size_t row = 0; row < moves.size(); ++row) {
+    const Move& m = moves[row];
+    const auto src_buffer = static_cast<uint32_t>(m.src_buffer), now = static_cast<uint32_t>(operations_.size());
+    int64_t code = check_range(m.src_rank, src_buffer, m.src_index, m.count, false);
+    if (code >= 0)
+      code = record(static_cast<Kind>(m.kind), static_cast<uint32_t>(m.src_rank), src_buffer,
+                    static_cast<uint32_t>(m.src_index), now, m.dst_rank, static_cast<uint32_t>(m.dst_buffer), m.dst_index,
+                    now, static_cast<uint32_t>(m.count), channel, kAutomatic, kAutomatic, parallel, line);
+    if (code < 0) return {row, code};
+  }
+  return {moves.size(), 0};
+}
+
 // The sums of source and target; a fault where a contribution is in both. Nothing is stored yet.
 int64_t Trace::add_up(uint32_t rank, uint32_t buffer, uint32_t index) {
   add_ranges(values_, target_, source_, sums_);

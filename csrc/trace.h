@@ -45,6 +45,10 @@ class Trace {
                  int64_t dst_rank, uint32_t dst_buffer, int64_t dst_index, uint32_t dst_stamp, uint32_t count,
                  int32_t channel, int32_t send_threadblock, int32_t recv_threadblock, uint32_t parallel,
                  uint32_t line);
+  // Records every row in order, with references taken when its turn comes. How many were recorded, and the
+  // FaultKind of the row behind them, or 0.
+  std::pair<size_t, int64_t> record_moves(std::span<const Move> moves, int32_t channel, uint32_t parallel,
+                                          uint32_t line);
   int64_t check_fresh(uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count, uint32_t stamp);
   int64_t size(int64_t rank, uint32_t buffer) const;
   // False when nothing was written there; otherwise (rank, input chunk) of what it adds up.

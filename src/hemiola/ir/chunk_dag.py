@@ -31,6 +31,15 @@ OPERATION = np.dtype(
 the operation is to be cut into; after replication it is done and ``instance`` says which one this is."""
 
 
+MOVE = np.dtype(
+    [
+        ("kind", "<i4"), ("src_rank", "<i4"), ("src_buffer", "<i4"), ("src_index", "<i4"),
+        ("dst_rank", "<i4"), ("dst_buffer", "<i4"), ("dst_index", "<i4"), ("count", "<i4"),
+    ]
+)  # fmt: skip
+"""An operation before it is recorded: buffers have the numbers of the program, and nothing has been checked."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkDag:
     """Operations on chunks, with what they are to achieve."""
