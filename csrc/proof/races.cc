@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "lists.h"
 #include "pieces.h"
 #include "proof/proof.h"
 
@@ -143,7 +144,7 @@ class RaceFinder {
     }
     if (is_too_large()) return;
     writer_.assign(pieces_.size(), {});
-    readers_.assign(pieces_.size(), {});
+    readers_ = Lists<Touch>(pieces_.size());
   }
 
   bool is_too_large() const { return looked_at_ > kMostPieces; }
@@ -191,7 +192,7 @@ class RaceFinder {
     for (uint32_t k = range.first; k < range.end; ++k) {
       const Touch here{step, pieces_.start(k) - chunk};
       ask(writer_[k], true, here, false, k);
-      readers_[k].push_back(here);
+      readers_.push_back(k, here);
     }
     answer(step);
   }
@@ -201,8 +202,8 @@ class RaceFinder {
     for (uint32_t k = range.first; k < range.end; ++k) {
       const Touch here{step, pieces_.start(k) - chunk};
       ask(writer_[k], true, here, true, k);
-      for (const Touch& reader : readers_[k]) ask(reader, false, here, true, k);
-      readers_[k].clear();
+      readers_.each(k, [&](const Touch& reader) { ask(reader, false, here, true, k); });
+      readers_.clear(k);
       writer_[k] = here;
     }
     answer(step);
@@ -244,7 +245,7 @@ class RaceFinder {
   Pieces pieces_;
   uint64_t looked_at_ = 0;  // pieces, over all steps
   std::vector<Touch> writer_;
-  std::vector<std::vector<Touch>> readers_;
+  Lists<Touch> readers_;  // of every piece, since it was written last
   std::vector<Race> races_;
   std::vector<Question> questions_;
 };

@@ -61,7 +61,7 @@ class InstructionDag:
     @property
     def num_fused(self) -> int:
         """How many instructions both receive and send."""
-        return int(FUSED[self.instructions["opcode"]].sum())
+        return int(np.count_nonzero(FUSED.take(self.instructions["opcode"])))
 
     def chunks(self) -> npt.NDArray[np.uint32]:
         """Input, output and scratch sizes of rank 0, then of rank 1, and so on."""
