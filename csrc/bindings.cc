@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "enforce.h"
+#include "freed_memory.h"
 #include "lab/delay_line.h"
 #include "passes/passes.h"
 #include "proof/promises.h"
@@ -516,7 +517,7 @@ using JobTables = std::tuple<Bytes, Bytes, Bytes, Bytes, Column<double>, double,
 void bind_simulator(nb::module_& module) {
   module.def("simulate", [](const std::vector<JobTables>& given, Column<double> capacities, Column<int64_t> first_hop,
                             Column<int64_t> hops, Column<double> latencies, Column<int32_t> work, uint32_t slots,
-                            bool fold, bool record, bool events) {
+                            bool fold, uint64_t most_records, bool events) {
     std::vector<simulator::Job> jobs;
     for (const auto& [ranks, blocks, steps, dependencies, tile_bytes, step_seconds, bandwidth] : given)
       jobs.push_back({{rows<Rank>(ranks), rows<Threadblock>(blocks), rows<Step>(steps), rows<Dependency>(dependencies)},
@@ -529,7 +530,7 @@ void bind_simulator(nb::module_& module) {
     simulator::Result result;
     {
       const nb::gil_scoped_release unlocked;
-      result = simulator::simulate(jobs, setting, {fold, record, events});
+      result = simulator::simulate(jobs, setting, {fold, most_records, events});
     }
     return nb::make_tuple(result.ended, result.seconds, give<double>(std::move(result.block_seconds)),
                           give<uint32_t>(std::move(result.block_class)),
@@ -543,6 +544,7 @@ void bind_simulator(nb::module_& module) {
 NB_MODULE(_core, module) {
   module.doc() = "The C++ core of Hemiola: the trace of chunk programs, the passes, the proof, the executor and the simulator.";
   module.def("version", [] { return HEMIOLA_VERSION; }, "The version of the package this core was built for.");
+  module.def("keep_freed_memory", keep_freed_memory);
   module.def("opcodes", [] {
     nb::list names;
     for (const OpcodeTraits& t : kOpcodeTraits)

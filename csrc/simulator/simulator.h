@@ -43,7 +43,7 @@ struct Setting {
 
 struct Options {
   bool fold = true;    // simulate one of those that are provably alike
-  bool record = false;
+  uint64_t most_records = 0;  // where no more steps of tiles than this are simulated, all are kept
   bool events = false;  // always by events, also where nothing is shared
 };
 

@@ -11,6 +11,7 @@ Runs = npt.NDArray[np.uint64]
 Broken = list[tuple[int, int, bool, list[tuple[int, int]] | None]]
 
 def version() -> str: ...
+def keep_freed_memory() -> None: ...
 def opcodes() -> list[tuple[str, bool, bool, bool, bool, bool]]: ...
 
 class Fault:
@@ -203,7 +204,7 @@ def simulate(
     work: npt.NDArray[np.int32],
     slots: int,
     fold: bool,
-    record: bool,
+    most_records: int,
     events: bool,
     /,
 ) -> tuple[bool, float, npt.NDArray[np.float64], Column, Column, int, bool, Bytes, Bytes]: ...

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from hemiola import __version__
+from hemiola._core import keep_freed_memory
 from hemiola.errors import HemiolaError, VerificationError
 
 NO, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -49,6 +50,7 @@ class Verbs(click.Group):
         """Import a verb."""
         if name not in VERBS:
             return None
+        keep_freed_memory()
         _import_numpy_alone()
         command = import_module(f"hemiola.cli.{name}").command
         assert isinstance(command, click.Command)

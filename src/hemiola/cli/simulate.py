@@ -92,10 +92,8 @@ def _ranks(plan: str, args: tuple[str, ...], system: System) -> dict[str, str]:
 
 def _simulate(plan: Plan, system: System, num_bytes: int, tiling: Tiling) -> Timeline:
     """With its critical path, unless that takes too much memory."""
-    timeline = simulate(plan, system, num_bytes, tiling=tiling)
-    if timeline.num_simulated > MAX_RECORDED:
-        return timeline
-    return simulate(plan, system, num_bytes, tiling=tiling, options=ReplayOptions(record=True))
+    recorded = ReplayOptions(record=True, most_recorded=MAX_RECORDED)
+    return simulate(plan, system, num_bytes, tiling=tiling, options=recorded)
 
 
 def _trace(path: str, plan: Plan, system: System, num_bytes: int, tiling: Tiling, timeline: Timeline) -> None:

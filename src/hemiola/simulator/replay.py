@@ -32,6 +32,8 @@ class ReplayOptions:
     """Simulate one of all ranks that are provably alike."""
     record: bool = False
     """Keep every step of every tile, for traces and the critical path."""
+    most_recorded: int = (1 << 63) - 1
+    """Where more steps than this are simulated, none is kept, because they would take too much memory."""
     by_events: bool = False
     """Go from event to event also where nothing is shared and times could be had without a clock."""
 
@@ -81,7 +83,7 @@ def simulate_together(
             resources.of_devices[src].reshape(-1),
             num_slots,
             options.fold,
-            options.record,
+            options.most_recorded if options.record else 0,
             options.by_events,
         )
     )

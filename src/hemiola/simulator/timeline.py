@@ -135,12 +135,13 @@ class Timeline:
     def reasons(self) -> list[Reason]:
         """What the critical path spends its time on, the longest first."""
         lengths = self.pieces["end"] - self.pieces["begin"]
-        keys = np.stack([self.pieces["kind"].astype(np.int64), self.pieces["resource"].astype(np.int64)])
-        distinct, which = np.unique(keys, axis=1, return_inverse=True)
-        sums = np.bincount(which.reshape(-1), weights=lengths, minlength=distinct.shape[1])
+        # Kind and resource as one number, which is found sooner than equal pairs; a resource may be -1, for none.
+        keys = (self.pieces["kind"].astype(np.int64) << 32) + self.pieces["resource"] + 1
+        distinct, which = np.unique(keys, return_inverse=True)
+        sums = np.bincount(which, weights=lengths, minlength=len(distinct))
         found = [
-            Reason(self._words(int(kind), int(resource)), float(total), float(total / self.seconds))
-            for (kind, resource), total in zip(distinct.T, sums, strict=True)
+            Reason(self._words(key >> 32, key % (1 << 32) - 1), float(total), float(total / self.seconds))
+            for key, total in zip(distinct.tolist(), sums, strict=True)
         ]
         return sorted(found, key=lambda reason: (-reason.seconds, reason.words))
 
