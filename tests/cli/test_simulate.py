@@ -10,6 +10,12 @@ import pytest
 from cli.invoke import answer, refusal, succeed
 
 
+def test_the_levels_of_an_algorithm_are_those_of_the_system() -> None:
+    words = ("simulate", "allreduce_hierarchical", "--system", "2x4", "--json")
+    assert succeed(*words) == succeed(*words, "--", "--ranks=8", "--levels=2,4")
+    assert "needs levels" in refusal("simulate", "allreduce_hierarchical", "--system", "dgx-a100:1")
+
+
 def test_an_algorithm_runs_on_all_ranks_of_a_system() -> None:
     text = succeed("simulate", "allreduce_ring", "--system", "2x4", "--bytes", "64MiB")
     assert text.startswith("allreduce_ring on 2x4: 4.698s\n")

@@ -22,6 +22,7 @@ from hemiola.simulator.timeline import Timeline
 from hemiola.simulator.trace import check_traceable, write_trace
 from hemiola.topology.presets import load_system
 from hemiola.topology.system import System
+from hemiola.tuning.layout import layout_of
 from hemiola.units import format_bandwidth, format_bytes, format_seconds
 
 MAX_RECORDED = 10_000_000
@@ -60,7 +61,8 @@ def command(
     """Predict how long a plan takes on a system, say how far that is from the bound, and where the time goes.
 
     A plan is a native file or MSCCL XML, or an ALGORITHM from `hemiola algorithms`, by default for all ranks of
-    the system: hemiola simulate allreduce_ring --system 2x4 --bytes 64MiB --trace ring.json
+    the system, its levels being the hosts and the ranks of each: hemiola simulate allreduce_ring --system 2x4
+    --bytes 64MiB --trace ring.json
     """
     with working(f"simulating {plan}"):
         system = load_system(where)
@@ -78,7 +80,7 @@ def command(
 
 
 def _ranks(plan: str, args: tuple[str, ...], system: System) -> dict[str, str]:
-    """An algorithm whose ranks are not given is for all of the system."""
+    """An algorithm whose ranks are not given is for all of the system, and its levels are hosts and their ranks."""
     given = any(word.split("=")[0] in ("--ranks", "--levels") for word in args)
     if plan not in ALGORITHMS or given:
         return {}
@@ -87,7 +89,10 @@ def _ranks(plan: str, args: tuple[str, ...], system: System) -> dict[str, str]:
             f"{system.name} has {system.num_ranks} devices, and by itself {plan} is compiled for at most {MOST_RANKS} ranks; "
             "say for how many, as in -- --ranks=1024"
         )
-    return {"ranks": str(system.num_ranks)}
+    layout = layout_of(system.host_of_rank)
+    if "levels" not in ALGORITHMS[plan].parameters or layout.obstacle is not None:
+        return {"ranks": str(system.num_ranks)}
+    return {"ranks": str(system.num_ranks), "levels": ",".join(map(str, layout.levels))}
 
 
 def _simulate(plan: Plan, system: System, num_bytes: int, tiling: Tiling) -> Timeline:
