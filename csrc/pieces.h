@@ -39,7 +39,7 @@ class Pieces {
       uint32_t total = 0;
       for (uint64_t word : begins_) {
         pieces_before_.push_back(total);
-        total += static_cast<uint32_t>(std::popcount(word));
+        total += count_ones(word);
       }
       borders_.reserve(size_t{total} + 1);
       for (size_t at = 0; at < begins_.size(); ++at)
@@ -59,7 +59,7 @@ class Pieces {
   uint32_t of(uint32_t chunk) const {
     if (dense_) {
       const uint64_t up_to_it = begins_[chunk / 64] << (63 - chunk % 64);
-      return pieces_before_[chunk / 64] + static_cast<uint32_t>(std::popcount(up_to_it)) - 1;
+      return pieces_before_[chunk / 64] + count_ones(up_to_it) - 1;
     }
     return static_cast<uint32_t>(std::ranges::upper_bound(borders_, chunk) - borders_.begin()) - 1;
   }
@@ -73,6 +73,12 @@ class Pieces {
   }
 
  private:
+  // Processors of before 2008 have no instruction for this, so without it the compiler would call a function.
+  static uint32_t count_ones(uint64_t x) {
+    x -= x >> 1 & 0x5555555555555555;
+    x = (x & 0x3333333333333333) + (x >> 2 & 0x3333333333333333);
+    return static_cast<uint32_t>(((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
+  }
   void mark(uint32_t chunk) { begins_[chunk / 64] |= uint64_t{1} << chunk % 64; }
 
   bool dense_;

@@ -137,6 +137,8 @@ int64_t Trace::record(Kind kind, uint32_t src_rank, uint32_t src_buffer, uint32_
 
 std::pair<size_t, int64_t> Trace::record_moves(std::span<const Move> moves, int32_t channel, uint32_t parallel,
                                                uint32_t line) {
+  if (const size_t needed = operations_.size() + moves.size(); needed > operations_.capacity())
+    operations_.reserve(std::max(needed, 2 * operations_.capacity()));
   for (size_t row = 0; row < moves.size(); ++row) {
     const Move& m = moves[row];
     const auto src_buffer = static_cast<uint32_t>(m.src_buffer), now = static_cast<uint32_t>(operations_.size());

@@ -6,6 +6,7 @@ message on stderr.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Mapping
@@ -51,8 +52,12 @@ class Verbs(click.Group):
         if name not in VERBS:
             return None
         keep_freed_memory()
-        _import_numpy_alone()
-        command = import_module(f"hemiola.cli.{name}").command
+        gc.disable()  # what modules are made of is never garbage, so looking for some would be in vain
+        try:
+            _import_numpy_alone()
+            command = import_module(f"hemiola.cli.{name}").command
+        finally:
+            gc.enable()
         assert isinstance(command, click.Command)
         return command
 

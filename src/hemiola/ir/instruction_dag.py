@@ -30,8 +30,8 @@ INSTRUCTION = np.dtype(
 """An instruction of one rank. ``recv_operation`` and ``send_operation`` say which operation's message it
 takes or gives (a local one has its operation in ``recv_operation``); a fused one has both."""
 
-FUSED = np.array([t.receives and t.sends for t in TRAITS])
-"""By opcode: whether it both receives and sends."""
+FUSED = tuple(bytes([opcode]) for opcode, t in enumerate(TRAITS) if t.receives and t.sends)
+"""The opcodes that both receive and send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,8 @@ class InstructionDag:
     @property
     def num_fused(self) -> int:
         """How many instructions both receive and send."""
-        return int(np.count_nonzero(FUSED.take(self.instructions["opcode"])))
+        opcodes = self.instructions["opcode"].tobytes()
+        return sum(map(opcodes.count, FUSED))
 
     def chunks(self) -> npt.NDArray[np.uint32]:
         """Input, output and scratch sizes of rank 0, then of rank 1, and so on."""
