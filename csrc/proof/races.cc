@@ -130,14 +130,16 @@ class RaceFinder {
  public:
   RaceFinder(const PlanView& plan, const Connections& connections, const std::vector<uint32_t>& order, size_t limit)
       : plan_(plan), before_(plan, connections, order), limit_(limit), pieces_(plan.layout->size(), plan.steps.size()) {
+    accesses_.reserve(plan.steps.size());
+    for (uint32_t step = 0; step < plan.steps.size(); ++step) accesses_.push_back(access_of(step));
     for (uint32_t step = 0; step < plan.steps.size(); ++step) {
-      const Access access = access_of(step);
+      const Access& access = accesses_[step];
       if (access.reads_source) pieces_.cut(access.source, plan.steps[step].count);
       if (access.uses_destination) pieces_.cut(access.destination, plan.steps[step].count);
     }
     pieces_.finish();
     for (uint32_t step = 0; step < plan.steps.size(); ++step) {
-      const Access access = access_of(step);
+      const Access& access = accesses_[step];
       const uint32_t count = plan.steps[step].count;
       if (access.reads_source) looked_at_ += length(pieces_.range(access.source, count));
       if (access.uses_destination) looked_at_ += length(pieces_.range(access.destination, count));
@@ -180,7 +182,7 @@ class RaceFinder {
 
   // All reads of a step come before its writes; a step does not conflict with itself.
   void visit(uint32_t step) {
-    const Access access = access_of(step);
+    const Access& access = accesses_[step];
     const uint32_t count = plan_.steps[step].count;
     if (access.reads_source) read(step, access.source, count);
     if (traits(plan_.steps[step].opcode).reads_destination) read(step, access.destination, count);
@@ -244,6 +246,7 @@ class RaceFinder {
   size_t limit_;
   Pieces pieces_;
   uint64_t looked_at_ = 0;  // pieces, over all steps
+  std::vector<Access> accesses_;  // of every step
   std::vector<Touch> writer_;
   Lists<Touch> readers_;  // of every piece, since it was written last
   std::vector<Race> races_;

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from threading import Barrier
@@ -69,6 +68,8 @@ def measure_cores() -> CoreRates:
 def _measure(num_threads: int) -> tuple[float, float]:
     """Additions and copies of so many threads together, in bytes per second."""
     barrier = Barrier(num_threads)
+    from concurrent.futures import ThreadPoolExecutor  # only where this machine is measured
+
     with ThreadPoolExecutor(num_threads) as pool:
         found = list(pool.map(lambda _: _measure_one(barrier), range(num_threads)))
     adds, copies = (max(map(sum, zip(*(one[what] for one in found), strict=True))) for what in (0, 1))
