@@ -16,14 +16,9 @@ namespace hemiola {
 
 // Why an operation was refused; Python says it in words (hemiola/language/faults.py).
 enum class FaultKind : int64_t {
-  stale = -1,
-  uninitialized = -2,
-  rank = -3,
-  index = -4,
-  count = -5,
-  double_count = -6,
-  overlap = -7,
-  too_large = -8,
+#define TRACE_FAULT(name, code) name = code,
+#include "trace_faults.def"
+#undef TRACE_FAULT
 };
 
 struct Fault {

@@ -55,6 +55,6 @@ struct Proof {
   Fulfilment fulfilment;
   bool too_large = false;  // ranges cut each other into more pieces than can be looked at
 };
-Proof prove(const PlanView& plan, const Meaning& meaning, uint32_t slots, size_t limit);
+Proof prove(const PlacedPlan& plan, const Meaning& meaning, uint32_t slots, size_t limit);
 
 }  // namespace hemiola

@@ -15,7 +15,7 @@ namespace {
 // do not count as ended; what their senders had to wait for does.
 class HappensBefore {
  public:
-  HappensBefore(const PlanView& plan, const Connections& connections, const std::vector<uint32_t>& order)
+  HappensBefore(const PlacedPlan& plan, const Connections& connections, const std::vector<uint32_t>& order)
       : plan_(plan), connections_(connections), position_(plan.steps.size()), block_of_(plan.steps.size()),
         entry_(plan.steps.size(), kNone), visited_(plan.steps.size(), 0), met_(plan.threadblocks.size()) {
     for (uint32_t i = 0; i < order.size(); ++i) position_[order[i]] = i;
@@ -111,7 +111,7 @@ class HappensBefore {
     if (position_[step] >= position_[earlier]) stack_.push_back(step);
   }
 
-  const PlanView& plan_;
+  const PlacedPlan& plan_;
   const Connections& connections_;
   std::vector<uint32_t> position_;  // step -> place in the run
   std::vector<uint32_t> block_of_;
@@ -127,7 +127,7 @@ class HappensBefore {
 
 class RaceFinder {
  public:
-  RaceFinder(const PlanView& plan, const Connections& connections, const std::vector<uint32_t>& order, size_t limit)
+  RaceFinder(const PlacedPlan& plan, const Connections& connections, const std::vector<uint32_t>& order, size_t limit)
       : plan_(plan), before_(plan, connections, order), limit_(limit), pieces_(plan.layout->size(), plan.steps.size()) {
     for (uint32_t step = 0; step < plan.steps.size(); ++step) {
       const Access access = access_of(step);
@@ -238,7 +238,7 @@ class RaceFinder {
     questions_.clear();
   }
 
-  const PlanView& plan_;
+  const PlacedPlan& plan_;
   HappensBefore before_;
   size_t limit_;
   Pieces pieces_;
@@ -251,14 +251,14 @@ class RaceFinder {
 
 }  // namespace
 
-std::optional<std::vector<Race>> find_races(const PlanView& plan, const Connections& connections,
+std::optional<std::vector<Race>> find_races(const PlacedPlan& plan, const Connections& connections,
                                             const std::vector<uint32_t>& order, size_t limit) {
   RaceFinder finder(plan, connections, order, limit);
   if (finder.is_too_large()) return std::nullopt;
   return finder.run(order);
 }
 
-std::vector<uint32_t> find_overlaps(const PlanView& plan, size_t limit) {
+std::vector<uint32_t> find_overlaps(const PlacedPlan& plan, size_t limit) {
   std::vector<uint32_t> found;
   for (uint32_t block = 0; block < plan.threadblocks.size(); ++block) {
     const uint32_t rank = plan.threadblocks[block].rank;

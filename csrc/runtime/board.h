@@ -14,7 +14,11 @@
 
 namespace hemiola::runtime {
 
-enum class FailureKind : uint32_t { none, peer_lost, mismatch, interrupted, internal };
+enum class FailureKind : uint32_t {
+#define FAILURE_KIND(name) name,
+#include "runtime/failure_kinds.def"
+#undef FAILURE_KIND
+};
 
 struct Failure {
   FailureKind kind = FailureKind::none;

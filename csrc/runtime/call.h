@@ -23,13 +23,8 @@ struct CallShape {
   std::vector<uint64_t> input_lengths, output_lengths;
 };
 
-// One step of one tile as it really happened; times are monotonic nanoseconds.
-struct TraceEvent {
-  uint32_t threadblock, step, tile, reserved;
-  int64_t begin, end;
-  uint64_t num_bytes;
-};
-static_assert(sizeof(TraceEvent) == 40);
+#define HEMIOLA_ROWS "runtime/tables.def"
+#include "row_structs.inc"
 
 struct WaitPolicy {
   uint32_t spins = 0;         // looks with a pause between them

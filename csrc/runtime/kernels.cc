@@ -9,8 +9,6 @@
 namespace hemiola::runtime {
 namespace {
 
-constexpr size_t kElementSizes[kNumTypes] = {2, 2, 4, 8, 1, 1, 4, 8};
-
 #ifdef HEMIOLA_AVX2
 bool has_avx2_and_f16c() {
   __builtin_cpu_init();
@@ -35,8 +33,6 @@ std::span<const KernelTable* const> kernel_tables() {
   return kTables;
 #endif
 }
-
-size_t element_size(ElementType type) { return kElementSizes[static_cast<size_t>(type)]; }
 
 const Kernels& kernels(ElementType type, Operator op) {
   return fastest().kernels[static_cast<size_t>(type)][static_cast<size_t>(op)];

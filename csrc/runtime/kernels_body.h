@@ -231,10 +231,10 @@ using Divide = void (*)(void*, size_t, int64_t);
 template <typename Type, size_t kSize>
 constexpr void fill(KernelTable& table, ElementType type, Divide divide) {
   Kernels* const row = table.kernels[static_cast<size_t>(type)];
-  row[static_cast<size_t>(Operator::sum)] = {reduce<Type, kSize, Sum>, reduce_both<Type, kSize, Sum>, divide};
-  row[static_cast<size_t>(Operator::prod)] = {reduce<Type, kSize, Product>, reduce_both<Type, kSize, Product>, divide};
-  row[static_cast<size_t>(Operator::min)] = {reduce<Type, kSize, Minimum>, reduce_both<Type, kSize, Minimum>, divide};
-  row[static_cast<size_t>(Operator::max)] = {reduce<Type, kSize, Maximum>, reduce_both<Type, kSize, Maximum>, divide};
+#define OPERATOR(name, Op) \
+  row[static_cast<size_t>(Operator::name)] = {reduce<Type, kSize, Op>, reduce_both<Type, kSize, Op>, divide};
+#include "runtime/operators.def"
+#undef OPERATOR
 }
 
 consteval KernelTable make_table(const char* name) {
@@ -247,6 +247,9 @@ consteval KernelTable make_table(const char* name) {
   fill<Native<uint8_t>, 1>(made, ElementType::u8, divide_integers<uint8_t, float>);
   fill<Native<int32_t>, 4>(made, ElementType::i32, divide_integers<int32_t, double>);
   fill<Native<int64_t>, 8>(made, ElementType::i64, divide_integers<int64_t, int64_t>);
+  for (const auto& row : made.kernels)
+    for (const Kernels& kernels : row)
+      if (kernels.reduce == nullptr) throw "an element type has no kernels";
   return made;
 }
 

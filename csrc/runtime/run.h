@@ -22,6 +22,7 @@
 #include "runtime/part.h"
 #include "runtime/progress.h"
 #include "runtime/step_bytes.h"
+#include "step_law.h"
 
 namespace hemiola::runtime {
 
@@ -279,7 +280,8 @@ class Run {
     for (uint32_t k = 0; k < step.num_dependencies; ++k) {
       const Dependency& dependency = part_.dependencies[step.first_dependency + k];
       const Progress& other = progress_[dependency.threadblock];
-      if (other.finished.load(std::memory_order_acquire) <= tile * other.num_steps + dependency.step) return true;
+      const uint64_t num_ended = other.finished.load(std::memory_order_acquire);
+      if (!has_ended({tile, dependency.step}, other.num_steps, num_ended)) return true;
     }
     return false;
   }

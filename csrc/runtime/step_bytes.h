@@ -25,7 +25,7 @@ class StepBytes {
       for (const uint64_t length : *lengths) num_bytes_ += length * geometry.element_bytes();
   }
 
-  // Where each buffer begins, for the tiles of the data itself and for those of the rest.
+  // Where each buffer begins, for the tiles of the data itself and for those of the remainder.
   std::byte* bases[2][3] = {};
   // Whether results that nobody reads again go past the caches.
   bool streams_results = false;
@@ -93,7 +93,7 @@ class StepBytes {
 
  private:
   std::byte* address(uint32_t buffer, uint64_t index, uint64_t tile) const {
-    return bases[geometry_.is_rest(tile)][buffer] + geometry_.offset(buffer, index, tile) * geometry_.element_bytes();
+    return bases[geometry_.is_remainder(tile)][buffer] + geometry_.offset(buffer, index, tile) * geometry_.element_bytes();
   }
 
   // Whether the chunks of a step lie in memory without a gap.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "simulator/scene.h"
+#include "step_law.h"
 
 namespace hemiola::simulator {
 
@@ -81,7 +82,7 @@ class Dataflow {
       for (uint32_t k = 0; k < step.num_waits; ++k) {
         const Wait& wait = scene_.waits[step.first_wait + k];
         const Progress& other = progress_[wait.block];
-        if (other.tile < own.tile || (other.tile == own.tile && other.step <= wait.step)) {
+        if (!has_ended({own.tile, wait.step}, {other.tile, other.step})) {
           waiters_[wait.block].push_back(number);
           return;
         }
@@ -96,7 +97,7 @@ class Dataflow {
       if (step.receives) {
         if (block.sender == kNone) return;
         sender = &progress_[block.sender];
-        if (sender->num_sent == sender->num_received) return;
+        if (!has_message(sender->num_sent, sender->num_received)) return;
         const double arrival = arrivals_[uint64_t{block.sender} * slots + sender->num_received % slots];
         if (arrival > begin) {
           begin = arrival;
@@ -104,7 +105,7 @@ class Dataflow {
         }
       }
       if (step.sends) {
-        if (block.receiver == kNone || own.num_sent - own.num_received >= slots) return;
+        if (block.receiver == kNone || !has_slot(own.num_sent, own.num_received, slots)) return;
         const double release = releases_[uint64_t{number} * slots + own.num_sent % slots];
         if (release > begin) {
           begin = release;

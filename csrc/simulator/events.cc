@@ -6,6 +6,7 @@
 #include "simulator/event_queue.h"
 #include "simulator/scene.h"
 #include "simulator/sharing.h"
+#include "step_law.h"
 
 namespace hemiola::simulator {
 
@@ -133,7 +134,7 @@ class Events {
     for (uint32_t k = 0; k < step.num_waits; ++k) {
       const Wait& wait = scene_.waits[step.first_wait + k];
       const Progress& other = progress_[wait.block];
-      if (other.tile < own.tile || (other.tile == own.tile && other.step <= wait.step)) {
+      if (!has_ended({own.tile, wait.step}, {other.tile, other.step})) {
         waiters_[wait.block].push_back(number);
         own.cause = Cause::dependency;
         own.awaited = wait;
@@ -143,7 +144,7 @@ class Events {
     if (step.receives) {
       if (block.sender == kNone) return false;
       const Outgoing& incoming = outgoing_[block.sender];
-      if (incoming.num_sent == incoming.num_received) {
+      if (!has_message(incoming.num_sent, incoming.num_received)) {
         own.cause = Cause::message;
         return false;
       }
@@ -155,8 +156,9 @@ class Events {
         return false;
       }
     }
-    if (step.sends && (block.receiver == kNone ||
-                       outgoing_[number].num_acted - outgoing_[number].num_received >= scene_.slots)) {
+    const Outgoing& outgoing = outgoing_[number];
+    if (step.sends &&
+        (block.receiver == kNone || !has_slot(outgoing.num_acted, outgoing.num_received, scene_.slots))) {
       own.cause = Cause::slot;
       return false;
     }

@@ -74,15 +74,11 @@ class SceneMaker {
     scene_.blocks.push_back(made);
   }
 
-  void add_step(const Wiring::Block& block, const runtime::PlanTables& plan, uint32_t row) {
+  void add_step(const Wiring::Block& block, const PlanView& plan, uint32_t row) {
     const Step& step = plan.steps[row];
-    const size_t end =
-        row + 1 < plan.steps.size() ? size_t{plan.steps[row + 1].first_dependency} : plan.dependencies.size();
     const auto first = static_cast<uint32_t>(scene_.waits.size());
-    for (size_t d = step.first_dependency; d < end; ++d) {
-      const Dependency& wait = plan.dependencies[d];
+    for (const Dependency& wait : plan.waits(row))
       scene_.waits.push_back({scene_block(block.first_of_rank + wait.threadblock), wait.step});
-    }
     const OpcodeTraits& acts = traits(step.opcode);
     scene_.steps.push_back({step.count, first, static_cast<uint32_t>(scene_.waits.size()) - first, kNone,
                             acts.receives, acts.sends, work_of(step)});

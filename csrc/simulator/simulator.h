@@ -13,14 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "runtime/part.h"
+#include "plan_view.h"
 
 namespace hemiola::simulator {
 
 // One plan with the data that it moves. Everything that is given per threadblock has a row for each one of all
 // jobs, in order.
 struct Job {
-  runtime::PlanTables plan;
+  PlanView plan;
   std::span<const double> tile_bytes;  // of one chunk, in every tile
   double step_seconds;                 // of a message, beside its bytes
   double threadblock_bandwidth;
@@ -47,30 +47,21 @@ struct Options {
   bool events = false;  // always by events, also where nothing is shared
 };
 
-enum class Cause : uint32_t { previous, dependency, message, slot };
-
-// A step of a tile, and the message that it sent. Limits are resources, or kNoResource.
-struct Record {
-  uint32_t block, step, tile;
-  Cause cause;
-  uint32_t cause_block, cause_step;  // of a dependency
-  int32_t work_limit, send_limit;
-  double begin, end;             // of the act
-  double depart, sent, arrived;  // of the message; begin of its transfer, end, and a latency later
+// What a step waited for last.
+enum class Cause : uint32_t {
+#define CAUSE(name) name,
+#include "simulator/causes.def"
+#undef CAUSE
 };
-static_assert(sizeof(Record) == 72);
 
-enum class Segment : uint32_t { overhead, adding, copying, transfer, latency };
-
-// A piece of the critical path.
-struct PathPiece {
-  Segment kind;
-  uint32_t block, step, tile;
-  int32_t resource;
-  uint32_t reserved;
-  double begin, end;
+enum class PathPieceKind : uint32_t {
+#define PATH_PIECE(name) name,
+#include "simulator/path_pieces.def"
+#undef PATH_PIECE
 };
-static_assert(sizeof(PathPiece) == 40);
+
+#define HEMIOLA_ROWS "simulator/tables.def"
+#include "row_structs.inc"
 
 struct Result {
   bool ended = false;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan_view.h"
 #include "runtime/part.h"
 #include "tables.h"
 
@@ -55,7 +56,7 @@ class Tables {
     }
   }
 
-  runtime::PlanTables view() const { return {ranks_, threadblocks_, steps_, dependencies_}; }
+  PlanView view() const { return {ranks_, threadblocks_, steps_, dependencies_}; }
   uint32_t num_ranks() const { return static_cast<uint32_t>(ranks_.size()); }
 
  private:

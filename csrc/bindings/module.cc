@@ -179,7 +179,7 @@ void bind_passes(nb::module_& module) {
 
 nb::list give_blocked(const std::vector<BlockedStep>& cycle) {
   nb::list list;
-  for (const BlockedStep& b : cycle) list.append(nb::make_tuple(b.step, b.block, b.kind, b.awaited_block));
+  for (const BlockedStep& b : cycle) list.append(nb::make_tuple(b.step, b.block, static_cast<uint32_t>(b.kind), b.awaited_block));
   return list;
 }
 
@@ -187,7 +187,7 @@ nb::dict give_proof(const Proof& proof) {
   nb::dict result;
   nb::list faults, races;
   for (const ConnectionFault& f : proof.connection_faults)
-    faults.append(nb::make_tuple(f.kind, f.block, f.other_block, f.step, f.other_step));
+    faults.append(nb::make_tuple(static_cast<uint32_t>(f.kind), f.block, f.other_block, f.step, f.other_step));
   for (const Race& r : proof.races)
     races.append(nb::make_tuple(r.step, r.other_step, r.rank, r.chunk, r.writes, r.other_writes));
   result["overlaps"] = proof.overlaps;
@@ -207,8 +207,8 @@ void bind_proof(nb::module_& module) {
                          uint32_t alias_source, uint32_t alias_target, Column<int32_t> alias_offset, Bytes held,
                          Bytes promised, Column<uint32_t> set_first, Pairs runs, uint32_t slots, size_t limit) {
     const Layout layout(column(chunks));
-    const PlanView plan{rows<Rank>(ranks), rows<Threadblock>(threadblocks), rows<Step>(steps),
-                        rows<Dependency>(dependencies), &layout, alias_source, alias_target, column(alias_offset)};
+    const PlacedPlan plan{{rows<Rank>(ranks), rows<Threadblock>(threadblocks), rows<Step>(steps),
+                           rows<Dependency>(dependencies)}, &layout, alias_source, alias_target, column(alias_offset)};
     return give_proof(prove(plan, meaning_of(held, promised, set_first, runs), slots, limit));
   });
   module.def("run_operations", [](Bytes operations, Column<uint32_t> chunks, Bytes held, Bytes promised,
@@ -363,7 +363,7 @@ void bind_runtime(nb::module_& module) {
       .def("__init__",
            [](runtime::Part* self, Bytes ranks, Bytes threadblocks, Bytes steps, Bytes dependencies, uint32_t rank,
               uint32_t block_chunks, int32_t alias_source, uint32_t alias_offset) {
-             const runtime::PlanTables plan{rows<Rank>(ranks), rows<Threadblock>(threadblocks), rows<Step>(steps),
+             const PlanView plan{rows<Rank>(ranks), rows<Threadblock>(threadblocks), rows<Step>(steps),
                                             rows<Dependency>(dependencies)};
              new (self) runtime::Part(runtime::take_part(plan, {rank, block_chunks, alias_source, alias_offset}));
            })
