@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint
 CORE := $(shell find csrc \( -path csrc/test -o -path csrc/bench \) -prune -o -print)
 CHECKED := src/hemiola tests $(wildcard benchmarks)
 
-.PHONY: help setup demo test test-all test-core sanitize mpi format lint types clean
+.PHONY: help setup demo test test-all test-core sanitize mpi format lint stub types clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -52,6 +52,10 @@ format: $(STAMP) ## formats the Python code and repairs what lint can repair
 lint: $(STAMP) ## formatting and lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+stub: $(STAMP) ## src/hemiola/_core.pyi, from the core as it is built
+	$(BIN)/python -m nanobind.stubgen -q -m hemiola._core -o src/hemiola/_core.pyi
+	$(BIN)/ruff format -q src/hemiola/_core.pyi
 
 types: $(STAMP) ## strict type checks
 	$(BIN)/mypy $(CHECKED)

@@ -21,21 +21,15 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from hemiola import _core
 from hemiola.errors import CollectiveError
 
 Indices = npt.NDArray[np.int64]
 
-HOLDING = np.dtype(
-    [("rank", "<u4"), ("buffer", "<u4"), ("index", "<u4"), ("count", "<u4"), ("input_index", "<u4")]
-)
+HOLDING = np.dtype(_core.layout("Holding"))
 """A row of a precondition: chunk ``index + k`` holds contribution ``input_index + k`` of its rank."""
 
-PROMISE = np.dtype(
-    [
-        ("rank", "<u4"), ("buffer", "<u4"), ("index", "<u4"), ("count", "<u4"),
-        ("input_index", "<u4"), ("set", "<u4"),
-    ]
-)  # fmt: skip
+PROMISE = np.dtype(_core.layout("Promise"))
 """A row of a postcondition: chunk ``index + k`` must hold the sum of its set, shifted by ``input_index + k``."""
 
 MAX_RANKS = 1 << 20

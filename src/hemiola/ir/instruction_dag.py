@@ -11,22 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from hemiola import _core
 from hemiola.collectives import Collective, Meaning
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import Protocol, Rows
 
-NO_OPERATION = 0xFFFFFFFF
+NO_OPERATION = _core.NO_ROW
 """In ``recv_operation`` and ``send_operation``: the instruction does not receive, or does not send."""
 
-INSTRUCTION = np.dtype(
-    [
-        ("opcode", "u1"), ("src_buffer", "u1"), ("dst_buffer", "u1"), ("reserved", "u1"),
-        ("rank", "<u4"), ("src_index", "<u4"), ("dst_index", "<u4"), ("count", "<u4"),
-        ("recv_operation", "<u4"), ("send_operation", "<u4"),
-        ("send_peer", "<i4"), ("recv_peer", "<i4"), ("channel", "<i4"), ("threadblock", "<i4"),
-        ("instance", "<u4"), ("line", "<u4"),
-    ]
-)  # fmt: skip
+INSTRUCTION = np.dtype(_core.layout("Instruction"))
 """An instruction of one rank. ``recv_operation`` and ``send_operation`` say which operation's message it
 takes or gives (a local one has its operation in ``recv_operation``); a fused one has both."""
 

@@ -28,7 +28,7 @@ from hemiola.collectives import Buffer, Collective
 from hemiola.errors import ChunkIndexError, ProgramError
 from hemiola.ir.chunk_dag import AUTOMATIC, OPERATION, ChunkDag
 from hemiola.ir.plan import Protocol, is_plain_text
-from hemiola.ir.rows import as_bytes, from_bytes
+from hemiola.ir.rows import as_bytes, from_bytes, meaning_view
 from hemiola.language.chunk import Chunk
 from hemiola.language.faults import explain_fault, explain_postcondition
 
@@ -152,11 +152,9 @@ class Program:
     def check(self) -> None:
         """Raise unless every promised chunk holds exactly what the collective promises."""
         meaning = self.collective.meaning()
-        broken = self._trace.broken_promises(
-            as_bytes(meaning.held), as_bytes(meaning.promised), meaning.set_first, meaning.runs
-        )
+        broken = self._trace.broken_promises(meaning_view(meaning))
         if broken:
-            raise explain_postcondition(self, meaning, *broken[0])
+            raise explain_postcondition(self, meaning, broken[0])
 
     def next_scratch_index(self, rank: int, buffer: str) -> int:
         """Where a scratch buffer of ``rank`` ends so far."""

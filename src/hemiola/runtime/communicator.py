@@ -270,8 +270,13 @@ class Communicator:
     def flight_record(self) -> list[Flight]:
         """The latest calls of this rank, oldest first."""
         return [
-            Flight(number, words, begin * 1e-9, (end - begin) * 1e-9 if end > 0 else None)
-            for number, begin, end, words in self._engine.membership.endpoint.records()
+            Flight(
+                record.call,
+                record.description,
+                record.begin * 1e-9,
+                None if record.end is None else (record.end - record.begin) * 1e-9,
+            )
+            for record in self._engine.membership.endpoint.records()
         ]
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hemiola import _core
+from hemiola._core import RunFailure, RunFailureKind
 from hemiola.errors import CollectiveError, MismatchError, PeerLostError, RunError, VerificationError
 from hemiola.ir.plan import Plan
 from hemiola.runtime.arrays import Array, address_of
@@ -16,15 +17,10 @@ from hemiola.runtime.call_queue import CallQueue
 from hemiola.runtime.calls import CallShape, make_call, take_part
 from hemiola.runtime.handle import Handle
 from hemiola.runtime.judge import judge
-from hemiola.runtime.membership import INTERRUPTED, MISMATCH, PEER_LOST, Membership
+from hemiola.runtime.membership import Membership
 from hemiola.runtime.settings import Settings
 
-TRACE = np.dtype(
-    [
-        ("threadblock", "<u4"), ("step", "<u4"), ("tile", "<u4"), ("reserved", "<u4"),
-        ("begin", "<i8"), ("end", "<i8"), ("num_bytes", "<u8"),
-    ]
-)  # fmt: skip
+TRACE = np.dtype(_core.layout("TraceEvent"))
 """One step of one tile as it happened; times are monotonic nanoseconds, the same clock for all ranks of a host."""
 
 SLICE_SECONDS = 0.25
@@ -103,13 +99,14 @@ class Engine:
         if self._closed:
             raise RunError(f"the communicator {self.membership.group!r} is closed")
 
-    def fail(self, failure: _core.RunFailure) -> NoReturn:
+    def fail(self, failure: RunFailure) -> NoReturn:
         """Raise what the core reports."""
         self.membership.note_failure(failure)
-        kind, rank, text = failure
-        if kind == PEER_LOST:
-            raise PeerLostError(rank, text)
-        raise MismatchError(text) if kind == MISMATCH else RunError(text)
+        if failure.kind is RunFailureKind.PEER_LOST:
+            raise PeerLostError(failure.rank, failure.text)
+        raise (
+            MismatchError(failure.text) if failure.kind is RunFailureKind.MISMATCH else RunError(failure.text)
+        )
 
     def close(self) -> None:
         """Wait for the calls under way, tell the peers, and give everything back."""
@@ -134,15 +131,14 @@ class Engine:
                 if time.monotonic() > deadline:
                     late = self.membership.awaited_in_the_end(peer)
                     words = f"rank {late} did not connect within {self.settings.timeout:g} s: it has not made this call"
-                    self.fail(endpoint.fail(PEER_LOST, late, words))
+                    self.fail(endpoint.fail(RunFailure(RunFailureKind.PEER_LOST, late, words)))
             self.membership.note_waiting(peer, begin=False)
         endpoint.set_linking(-1)
 
     def _tell_of_interrupt(self) -> None:
         """The others would wait for links that this rank no longer makes."""
-        self.membership.note_failure(
-            self.membership.endpoint.fail(INTERRUPTED, self.membership.rank, "it was interrupted")
-        )
+        failure = RunFailure(RunFailureKind.INTERRUPTED, self.membership.rank, "it was interrupted")
+        self.membership.note_failure(self.membership.endpoint.fail(failure))
 
     def check_peer(self, peer: int) -> None:
         """Raise what is known to be wrong with the group, or with a peer that is waited for outside a call."""
@@ -150,9 +146,10 @@ class Engine:
         gone = links is not None and not self.membership.endpoint.is_local(peer) and links.is_gone(peer)
         failure = self.membership.endpoint.check([peer]) or self.membership.noted_failure()
         if failure is None and gone:
-            failure = (PEER_LOST, peer, f"rank {peer} is gone: nobody listens at its address any more")
+            words = f"rank {peer} is gone: nobody listens at its address any more"
+            failure = RunFailure(RunFailureKind.PEER_LOST, peer, words)
         if failure is not None:
-            self.fail(self.membership.endpoint.fail(*failure))  # and the others hear it, too
+            self.fail(self.membership.endpoint.fail(failure))  # and the others hear it, too
 
     def _judge(self, plan: Plan, digest: bytes) -> None:
         if digest in self._judged:

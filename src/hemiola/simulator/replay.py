@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hemiola import _core
 from hemiola.errors import PlanError, TopologyError
 from hemiola.ir.plan import NO_PEER, Plan
-from hemiola.ir.rows import as_bytes, from_bytes
+from hemiola.ir.rows import from_bytes, plan_view
 from hemiola.simulator.tiling import AS_THE_RUNTIME, Tiling, chunk_bytes_by_tile
 from hemiola.simulator.timeline import PIECE, RECORD, Load, Timeline
 from hemiola.topology.network import Network, network_of
@@ -71,21 +71,19 @@ def simulate_together(
     num_slots = tiling.num_slots(load.plan for load in loads)
     src, dst = np.concatenate(ends, axis=1) if ends else np.empty((2, 0), np.int64)
     first_hop, hops = network.routes(src, dst)
-    ended, seconds, block_seconds, block_class, resource_class, num_simulated, by_events, records, path = (
-        _core.simulate(
-            jobs,
-            resources.capacities,
-            first_hop,
-            hops,
-            _latencies(network, first_hop, hops, loads, protocols),
-            resources.of_devices[src].reshape(-1),
-            num_slots,
-            options.fold,
-            options.record,
-            options.by_events,
-        )
+    result = _core.simulate(
+        jobs,
+        capacities=resources.capacities,
+        first_hop=first_hop,
+        hops=hops,
+        latencies=_latencies(network, first_hop, hops, loads, protocols),
+        work=resources.of_devices[src].reshape(-1),
+        slots=num_slots,
+        fold=options.fold,
+        record=options.record,
+        events=options.by_events,
     )
-    if not ended:
+    if not result.ended:
         raise PlanError(
             f"the plan does not end with {num_slots} slots: some threadblock waits forever; hemiola verify says which"
         )
@@ -93,28 +91,29 @@ def simulate_together(
         system=system,
         network=network,
         loads=tuple(loads),
-        seconds=seconds,
-        threadblock_seconds=block_seconds,
-        threadblock_class=block_class,
-        resource_class=resource_class,
+        seconds=result.seconds,
+        threadblock_seconds=result.threadblock_seconds,
+        threadblock_class=result.threadblock_class,
+        resource_class=result.resource_class,
         chunk_bytes=tuple(sizes[_key(load)] for load in loads),
         first_hop=first_hop,
         hops=hops,
-        num_simulated=num_simulated,
-        by_events=by_events,
-        records=from_bytes(records, RECORD),
-        pieces=from_bytes(path, PIECE)[::-1],
+        num_simulated=result.num_simulated,
+        by_events=result.by_events,
+        records=from_bytes(result.records, RECORD),
+        pieces=from_bytes(result.path, PIECE)[::-1],
         protocols=tuple(protocols),
     )
 
 
 def _job(plan: Plan, protocol: Protocol, chunk_bytes: npt.NDArray[np.float64]) -> _core.Job:
     """A plan as the core takes it."""
-    ranks, threadblocks, steps, dependencies = map(
-        as_bytes, (plan.ranks, plan.threadblocks, plan.steps, plan.dependencies)
+    return _core.Job(
+        plan_view(plan),
+        tile_bytes=chunk_bytes,
+        step_seconds=protocol.step_seconds,
+        threadblock_bandwidth=protocol.threadblock_bandwidth,
     )
-    costs = (protocol.step_seconds, protocol.threadblock_bandwidth)
-    return ranks, threadblocks, steps, dependencies, chunk_bytes, *costs
 
 
 def protocol_of(plan: Plan, system: System) -> Protocol:

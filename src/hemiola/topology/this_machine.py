@@ -13,6 +13,7 @@ from threading import Barrier
 import numpy as np
 
 from hemiola import _core
+from hemiola._core import ElementType, Operator
 from hemiola.topology.system import Compute, Level, Link, System
 
 THIS_MACHINE = "this-machine"
@@ -21,8 +22,6 @@ BUFFER_BYTES = 32 << 20
 """More than a core's share of a cache."""
 ROUND_SECONDS = 0.05
 NUM_ROUNDS = 4
-FLOAT32, SUM = 2, 0
-"""The core's numbers of an element type and an operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def _measure_one(barrier: Barrier) -> tuple[list[float], list[float]]:
     for number in range(NUM_ROUNDS):
         stream = number % 2 == 0
         barrier.wait()
-        adds.append(_rate(lambda: _core.reduce(a, a, b, FLOAT32, SUM, stream)))  # noqa: B023
+        adds.append(_rate(lambda: _core.reduce(a, a, b, ElementType.FLOAT32, Operator.SUM, stream)))  # noqa: B023
         barrier.wait()
         copies.append(_rate(lambda: _core.copy(a, b, stream)))  # noqa: B023
     return adds, copies

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hemiola import _core
+from hemiola._core import Operator
 from hemiola.integrations.bench.contestant import Task
-from hemiola.runtime.arrays import ELEMENTS
 from hemiola.runtime.launch import run_ranks
 from hemiola.runtime.numbers import NUMBERS
 from hemiola.runtime.store import Store
@@ -34,8 +34,6 @@ from hemiola.topology.this_machine import rate_of
 BUFFER_BYTES = 64 << 20
 ROUND_SECONDS = 0.1
 NUM_ROUNDS = 8
-SUM = 0
-"""The core's number of the operator."""
 
 WORK: Mapping[str, Callable[[int], tuple[int, int]]] = {
     "allreduce": lambda r: (r - 1, r - 1),
@@ -83,13 +81,13 @@ def measure_rates(element: str) -> Rates:
 
 def _measure_core(rank: int, store: Store, cores: int, element: str) -> tuple[list[float], list[float]]:
     """Additions and copies of one core in bytes per second, round by round."""
-    storage = NUMBERS[element].storage
+    kind, storage = NUMBERS[element].type, NUMBERS[element].storage
     a, b = (np.ones(BUFFER_BYTES // storage.itemsize, storage) for _ in range(2))
     adds, copies = [], []
     for number in range(NUM_ROUNDS):
         stream = number % 2 == 0
         _meet(store, f"add{number}", rank, cores)
-        adds.append(_rate(lambda: _core.reduce(a, a, b, ELEMENTS[element], SUM, stream)))  # noqa: B023
+        adds.append(_rate(lambda: _core.reduce(a, a, b, kind, Operator.SUM, stream)))  # noqa: B023
         _meet(store, f"copy{number}", rank, cores)
         copies.append(_rate(lambda: _core.copy(a, b, stream)))  # noqa: B023
     return adds, copies
