@@ -24,19 +24,16 @@ constexpr char kind_of() {
   }
 }
 
-// As many bytes as the columns have together means that the compiler left no gap between them.
-template <typename Row, size_t kNumColumns>
-constexpr std::span<const ColumnLayout> packed(const ColumnLayout (&columns)[kNumColumns]) {
+constexpr size_t bytes_of(std::span<const ColumnLayout> columns) {
   size_t num_bytes = 0;
   for (const ColumnLayout& column : columns) num_bytes += column.num_bytes;
-  if (num_bytes != sizeof(Row)) throw "the row has padding";
-  return columns;
+  return num_bytes;
 }
 
 // clang-format off
 #define TABLE(name) constexpr ColumnLayout k##name##Columns[] = {
 #define COLUMN(type, name) {#name, kind_of<type>(), sizeof(type)},
-#define END_TABLE(name) }; constexpr TableLayout k##name{#name, packed<name>(k##name##Columns)};
+#define END_TABLE(name) }; static_assert(bytes_of(k##name##Columns) == sizeof(name), "there is a gap between columns");
 // clang-format on
 #include "tables.def"
 using runtime::TraceEvent;
@@ -48,7 +45,7 @@ using simulator::Cause, simulator::PathPiece, simulator::PathPieceKind, simulato
 #undef END_TABLE
 
 constexpr std::array kLayouts = {
-#define TABLE(name) k##name,
+#define TABLE(name) TableLayout{#name, k##name##Columns},
 #define COLUMN(type, name)
 #define END_TABLE(name)
 #include "runtime/tables.def"

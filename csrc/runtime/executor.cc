@@ -39,7 +39,7 @@ std::byte* room(Mapping& memory, uint64_t num_bytes) {
 Executor::Executor(Endpoint& endpoint) : endpoint_(endpoint), notes_(std::make_unique<RunNotes>()) {}
 
 Executor::~Executor() {
-  if (endpoint_.is_forked()) pool_.release();  // its threads are the parent's
+  if (endpoint_.is_forked()) pool_.release();  // NOLINT(bugprone-unused-return-value): its threads are the parent's
 }
 
 void Executor::set_workers(uint32_t workers) {

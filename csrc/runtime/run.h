@@ -354,6 +354,7 @@ class Run {
   // Whether the same was seen before, and every worker has looked at all its connections since without any progress.
   bool is_confirmed(const Failure& failure) {
     std::vector<uint64_t> passes;
+    passes.reserve(passes_.size());
     for (const std::atomic<uint64_t>& count : passes_) passes.push_back(count.load());
     const uint64_t steps = num_finished_steps();
     bool looked = suspicion_.rank == failure.rank && suspicion_.kind == failure.kind && suspicion_.steps == steps;

@@ -52,7 +52,7 @@ class Folder {
   }
 
   Folding run() {
-    const Folding unfolded = Folding::none(num_blocks_, num_resources_);
+    Folding unfolded = Folding::none(num_blocks_, num_resources_);
     std::vector<uint64_t> hashes(num_blocks_), resource_hashes(num_resources_);
     for (uint32_t block = 0; block < num_blocks_; ++block) hashes[block] = program_hash(block);
     for (uint32_t resource = 0; resource < num_resources_; ++resource)
