@@ -11,6 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint
 
 # Folders are listed too: their time changes when a file is added or removed.
 CORE := $(shell find csrc \( -path csrc/test -o -path csrc/bench \) -prune -o -print)
+CXX_FILES := $(shell find csrc -name '*.cc' -o -name '*.h')
 CHECKED := src/hemiola tests $(wildcard benchmarks)
 
 .PHONY: help setup demo test test-all test-core sanitize mpi format lint stub tidy types clean
@@ -46,10 +47,12 @@ mpi: $(STAMP) ## Open MPI and mpi4py, for hemiola bench --against mpi
 	$(PIP) mpi4py
 
 format: $(STAMP) ## formats the code and repairs what lint can repair
+	$(BIN)/clang-format -i $(CXX_FILES)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 lint: $(STAMP) ## formatting and lint
+	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 

@@ -44,9 +44,11 @@ void Memory::resize(size_t buffer, uint32_t size) {
 
 Memory::Position Memory::find(const std::vector<Block>& blocks, uint32_t chunk) const {
   const auto block = std::upper_bound(blocks.begin(), blocks.end(), chunk,
-                                      [](uint32_t c, const Block& b) { return c < b.front().first; }) - 1;
-  const auto entry = std::upper_bound(block->begin(), block->end(), chunk,
-                                      [](uint32_t c, const Stored& s) { return c < s.first; }) - 1;
+                                      [](uint32_t c, const Block& b) { return c < b.front().first; }) -
+                     1;
+  const auto entry =
+      std::upper_bound(block->begin(), block->end(), chunk, [](uint32_t c, const Stored& s) { return c < s.first; }) -
+      1;
   return {static_cast<size_t>(block - blocks.begin()), static_cast<size_t>(entry - block->begin())};
 }
 

@@ -28,9 +28,7 @@ inline constexpr std::array kOpcodeTraits = {
 #undef OPCODE
 };
 
-inline constexpr const OpcodeTraits& traits(Opcode opcode) {
-  return kOpcodeTraits[static_cast<size_t>(opcode)];
-}
+inline constexpr const OpcodeTraits& traits(Opcode opcode) { return kOpcodeTraits[static_cast<size_t>(opcode)]; }
 
 // What an operation does: destination = source, or destination += source.
 enum class Kind : uint16_t { copy, reduce };

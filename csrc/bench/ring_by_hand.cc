@@ -23,8 +23,8 @@
 
 #include "enforce.h"
 #include "runtime/clock.h"
-#include "runtime/endpoint.h"
 #include "runtime/core_pin.h"
+#include "runtime/endpoint.h"
 #include "runtime/executor.h"
 #include "runtime/kernels.h"
 
@@ -89,12 +89,15 @@ Tables read_tables(const std::string& path) {
 class RingByHand {
  public:
   RingByHand(Endpoint& endpoint, size_t num_bytes, uint32_t message_bytes, uint32_t spins)
-      : rank_(endpoint.rank()), num_ranks_(endpoint.num_ranks()),
+      : rank_(endpoint.rank()),
+        num_ranks_(endpoint.num_ranks()),
         send_(endpoint.send_end({(rank_ + 1) % num_ranks_, 0})),
         receive_(endpoint.receive_end({(rank_ + num_ranks_ - 1) % num_ranks_, 0})),
         next_(endpoint.bell((rank_ + 1) % num_ranks_)),
         previous_(endpoint.bell((rank_ + num_ranks_ - 1) % num_ranks_)),
-        sum_(kernels(ElementType::f32, Operator::sum)), chunk_(num_bytes / num_ranks_), tile_(message_bytes),
+        sum_(kernels(ElementType::f32, Operator::sum)),
+        chunk_(num_bytes / num_ranks_),
+        tile_(message_bytes),
         spins_(spins) {}
 
   void run(std::byte* data) {

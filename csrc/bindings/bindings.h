@@ -1,5 +1,5 @@
-// The files of this folder give the C++ core to Python as `hemiola._core`, one file a subject. They are the only ones that
-// know nanobind, and they only convert: whatever decides something lies in the folders beside this one.
+// The files of this folder give the C++ core to Python as `hemiola._core`, one file a subject. They are the only ones
+// that know nanobind, and they only convert: whatever decides something lies in the folders beside this one.
 #pragma once
 
 #include <nanobind/nanobind.h>

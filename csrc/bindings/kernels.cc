@@ -23,7 +23,7 @@ struct ArrayMemory {
   bool in_order;            // the elements follow each other
 
   std::optional<ElementType> type() const {
-#define ELEMENT_TYPE(name, python_name, num_bytes, dlpack_code)                                      \
+#define ELEMENT_TYPE(name, python_name, num_bytes, dlpack_code)                                        \
   if (type_code == static_cast<uint8_t>(nb::dlpack::dtype_code::dlpack_code) && bits == 8 * num_bytes) \
     return ElementType::name;
 #include "runtime/element_types.def"

@@ -59,8 +59,7 @@ void bind_passes(nb::module_& module) {
         return give_rows(order_operations(rows<Operation>(operations), Layout(column(chunks))));
       },
       "operations"_a, "chunks"_a);
-  module.def(
-      "lower", [](Bytes operations) { return give_rows(lower(rows<Operation>(operations))); }, "operations"_a);
+  module.def("lower", [](Bytes operations) { return give_rows(lower(rows<Operation>(operations))); }, "operations"_a);
   module.def(
       "forward_copies",
       [](Bytes instructions, Column<uint32_t> chunks, Column<uint32_t> kept) {

@@ -92,8 +92,8 @@ void bind_proof(nb::module_& module) {
         const PlacedPlan placed{plan.view(), &layout, alias_source, alias_target, column(alias_offset)};
         return prove(placed, meaning.view(), slots, limit);
       },
-      "plan"_a, "meaning"_a, nb::kw_only(), "chunks"_a, "alias_source"_a, "alias_target"_a, "alias_offset"_a,
-      "slots"_a, "limit"_a);
+      "plan"_a, "meaning"_a, nb::kw_only(), "chunks"_a, "alias_source"_a, "alias_target"_a, "alias_offset"_a, "slots"_a,
+      "limit"_a);
   module.def(
       "run_operations",
       [](Bytes operations, Column<uint32_t> chunks, const MeaningArrays& meaning) {
@@ -101,13 +101,13 @@ void bind_proof(nb::module_& module) {
         SequentialRun ran = run_operations(rows<Operation>(operations), meaning.view(), layout);
         return check_promises(ran.state, meaning.view(), 1).broken;
       },
-      "operations"_a, "chunks"_a, "meaning"_a, "Runs operations in their order; at most one promise that does not hold.");
+      "operations"_a, "chunks"_a, "meaning"_a,
+      "Runs operations in their order; at most one promise that does not hold.");
   module.def(
       "run_instructions",
       [](Bytes instructions, uint32_t num_operations, Column<uint32_t> chunks, const MeaningArrays& meaning) {
         const Layout layout(column(chunks));
-        SequentialRun ran =
-            run_instructions(rows<Instruction>(instructions), num_operations, meaning.view(), layout);
+        SequentialRun ran = run_instructions(rows<Instruction>(instructions), num_operations, meaning.view(), layout);
         InstructionRun result;
         if (ran.stuck != kNone) result.stuck = ran.stuck;
         result.broken = check_promises(ran.state, meaning.view(), 1).broken;

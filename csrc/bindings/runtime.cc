@@ -119,9 +119,11 @@ void bind_endpoint(nb::module_& module) {
       .def(
           "join_local", [](Member& self, uint32_t peer, int fd, int pid) { self.endpoint.join_local(peer, fd, pid); },
           "peer"_a, "fd"_a, "pid"_a)
-      .def("set_linking", [](Member& self, int32_t peer) { self.endpoint.set_linking(peer); }, "peer"_a)
+      .def(
+          "set_linking", [](Member& self, int32_t peer) { self.endpoint.set_linking(peer); }, "peer"_a)
       .def("open_pipe", [](Member& self) { return self.endpoint.open_pipe(); })
-      .def("join_pipe", [](Member& self, uint32_t peer, int fd) { self.endpoint.join_pipe(peer, fd); }, "peer"_a, "fd"_a)
+      .def(
+          "join_pipe", [](Member& self, uint32_t peer, int fd) { self.endpoint.join_pipe(peer, fd); }, "peer"_a, "fd"_a)
       .def(
           "join_socket",
           [](Member& self, uint32_t peer, uint32_t index, int fd) { self.endpoint.join_socket(peer, index, fd); },
@@ -130,7 +132,8 @@ void bind_endpoint(nb::module_& module) {
           "offer_socket",
           [](Member& self, uint32_t peer, uint32_t index, int fd) { self.endpoint.offer_socket(peer, index, fd); },
           "peer"_a, "index"_a, "fd"_a)
-      .def("is_local", [](const Member& self, uint32_t peer) { return self.endpoint.is_local(peer); }, "peer"_a)
+      .def(
+          "is_local", [](const Member& self, uint32_t peer) { return self.endpoint.is_local(peer); }, "peer"_a)
       .def("has_link", &Member::has_link, "peer"_a, "index"_a, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "configure",
@@ -145,7 +148,8 @@ void bind_endpoint(nb::module_& module) {
           },
           nb::kw_only(), "workers"_a, "spins"_a, "yield_seconds"_a, "timeout_seconds"_a, "crowd_seconds"_a,
           "pin_core"_a, "ranks_per_core"_a)
-      .def("records", [](const Member& self) { return self.flights.latest(); }, "The latest calls, the oldest first.")
+      .def(
+          "records", [](const Member& self) { return self.flights.latest(); }, "The latest calls, the oldest first.")
       .def(
           "failure", [](const Member& self) { return give_failure(self.endpoint.failure()); },
           nb::sig("def failure(self) -> RunFailure | None"))
@@ -205,8 +209,7 @@ void bind_call(nb::module_& module) {
           },
           "endpoint"_a, "part"_a, "shape"_a, "memory"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
       // Small calls take about a microsecond. nanobind calls a function without named arguments on a shorter path.
-      .def("run", &run_on_buffers,
-           nb::sig("def run(self, input: object, output: object, /) -> RunFailure | None"))
+      .def("run", &run_on_buffers, nb::sig("def run(self, input: object, output: object, /) -> RunFailure | None"))
       .def(
           "run_at",
           [](const PreparedCall& self, uintptr_t input, uintptr_t output) {

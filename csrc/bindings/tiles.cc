@@ -36,7 +36,8 @@ void bind_tiles(nb::module_& module) {
   nb::class_<Cut>(module, "Cut", "What of a plan decides how its data is cut; the same for all ranks.")
       .def(nb::init<uint32_t, uint32_t, uint32_t>(), "block_chunks"_a, "max_count"_a, "max_sends"_a)
       .def_static(
-          "of", [](const PlanArrays& plan, uint32_t block_chunks) { return runtime::cut_of(plan.view(), block_chunks); },
+          "of",
+          [](const PlanArrays& plan, uint32_t block_chunks) { return runtime::cut_of(plan.view(), block_chunks); },
           "plan"_a, "block_chunks"_a, "For a plan; how many chunks a share has is the collective's.")
       .def_ro("block_chunks", &Cut::block_chunks, "Chunks of one share.")
       .def_ro("max_count", &Cut::max_count, "Chunks of the largest message of any rank.")
@@ -52,12 +53,10 @@ void bind_tiles(nb::module_& module) {
   module.def(
       "cut_into_tiles",
       [](const Cut& cut, uint64_t elements, uint64_t element_bytes, uint32_t message_bytes, uint32_t slot_bytes,
-         RanksOn ranks_on) {
-        return Tiles(cut, {elements, element_bytes, message_bytes}, slot_bytes, ranks_on);
-      },
+         RanksOn ranks_on) { return Tiles(cut, {elements, element_bytes, message_bytes}, slot_bytes, ranks_on); },
       "cut"_a, nb::kw_only(), "elements"_a, "element_bytes"_a, "message_bytes"_a = 0, "slot_bytes"_a, "ranks_on"_a,
-      "How the runtime cuts a call whose shares have so many elements. Messages are at most `message_bytes` long and at "
-      "most a slot; 0 lets the runtime choose.");
+      "How the runtime cuts a call whose shares have so many elements. Messages are at most `message_bytes` long, and "
+      "never longer than a slot; 0 lets the runtime choose.");
 }
 
 }  // namespace hemiola::bindings

@@ -40,15 +40,13 @@ void bind_trace(nb::module_& module) {
           "inputs"_a, "outputs"_a, "alias_source"_a, "alias_target"_a, "alias_offset"_a, "held"_a)
       // Tracing spends most of its time in chunk() and record(). nanobind calls a function without named arguments on a
       // shorter path, so that these two stay positional and take plain numbers; their signatures name what they take.
-      .def("chunk", &Trace::chunk,
-           nb::sig("def chunk(self, rank: int, buffer: int, index: int, count: int, /) -> int"),
+      .def("chunk", &Trace::chunk, nb::sig("def chunk(self, rank: int, buffer: int, index: int, count: int, /) -> int"),
            "The stamp of a new reference, or a TraceFault.")
       .def(
           "record",
-          [](Trace& self, uint32_t kind, uint32_t src_rank, uint32_t src_buffer, uint32_t src_index,
-             uint32_t src_stamp, int64_t dst_rank, uint32_t dst_buffer, int64_t dst_index, uint32_t dst_stamp,
-             uint32_t count, int32_t channel, int32_t send_threadblock, int32_t recv_threadblock, uint32_t parallel,
-             uint32_t line) {
+          [](Trace& self, uint32_t kind, uint32_t src_rank, uint32_t src_buffer, uint32_t src_index, uint32_t src_stamp,
+             int64_t dst_rank, uint32_t dst_buffer, int64_t dst_index, uint32_t dst_stamp, uint32_t count,
+             int32_t channel, int32_t send_threadblock, int32_t recv_threadblock, uint32_t parallel, uint32_t line) {
             return self.record(static_cast<Kind>(kind), src_rank, src_buffer, src_index, src_stamp, dst_rank,
                                dst_buffer, dst_index, dst_stamp, count, channel, send_threadblock, recv_threadblock,
                                parallel, line);
@@ -75,7 +73,8 @@ void bind_trace(nb::module_& module) {
             if (!self.contributions(rank, buffer, index, found)) return std::nullopt;
             return found;
           },
-          "rank"_a, "buffer"_a, "index"_a, "(rank, input chunk) of what a chunk adds up; None where nothing was written.")
+          "rank"_a, "buffer"_a, "index"_a,
+          "(rank, input chunk) of what a chunk adds up; None where nothing was written.")
       .def_prop_ro(
           "fault", [](const Trace& self) { return self.fault(); }, "What was refused last.")
       .def(

@@ -27,11 +27,11 @@ class Connector {
     for (uint32_t block = 0; block < plan_.threadblocks.size(); ++block) {
       const Threadblock& b = plan_.threadblocks[block];
       if (b.send_peer != kNoPeer)
-        result_.sending[block] =
-            take({b.rank, static_cast<uint32_t>(b.send_peer), b.channel}, block, result_.sender, ConnectionFaultKind::two_senders);
+        result_.sending[block] = take({b.rank, static_cast<uint32_t>(b.send_peer), b.channel}, block, result_.sender,
+                                      ConnectionFaultKind::two_senders);
       if (b.recv_peer != kNoPeer)
-        result_.receiving[block] =
-            take({static_cast<uint32_t>(b.recv_peer), b.rank, b.channel}, block, result_.receiver, ConnectionFaultKind::two_receivers);
+        result_.receiving[block] = take({static_cast<uint32_t>(b.recv_peer), b.rank, b.channel}, block,
+                                        result_.receiver, ConnectionFaultKind::two_receivers);
     }
     for (uint32_t connection = 0; connection < result_.sender.size(); ++connection) match(connection);
     return std::move(result_);

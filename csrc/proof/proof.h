@@ -66,8 +66,8 @@ struct BlockedStep {
 };
 struct RunResult {
   bool ended = false;
-  std::vector<uint32_t> order;      // steps in the order in which they ended
-  std::vector<BlockedStep> cycle;   // when it did not end: each waits for the next, the last for the first
+  std::vector<uint32_t> order;     // steps in the order in which they ended
+  std::vector<BlockedStep> cycle;  // when it did not end: each waits for the next, the last for the first
 };
 
 inline constexpr uint32_t kUnlimited = 0xffffffff;

@@ -16,8 +16,13 @@ namespace {
 class HappensBefore {
  public:
   HappensBefore(const PlacedPlan& plan, const Connections& connections, const std::vector<uint32_t>& order)
-      : plan_(plan), connections_(connections), position_(plan.steps.size()), block_of_(plan.steps.size()),
-        entry_(plan.steps.size(), kNone), visited_(plan.steps.size(), 0), met_(plan.threadblocks.size()) {
+      : plan_(plan),
+        connections_(connections),
+        position_(plan.steps.size()),
+        block_of_(plan.steps.size()),
+        entry_(plan.steps.size(), kNone),
+        visited_(plan.steps.size(), 0),
+        met_(plan.threadblocks.size()) {
     for (uint32_t i = 0; i < order.size(); ++i) position_[order[i]] = i;
     for (uint32_t block = 0; block < plan.threadblocks.size(); ++block) {
       uint32_t entry = kNone;
@@ -68,7 +73,8 @@ class HappensBefore {
       if (entry == kNone || visited_[entry] == question_ || position_[entry] < position_[earliest]) continue;
       visited_[entry] = question_;
       push_before(entry, earliest);
-      if (along_messages && connections_.matching_send[entry] != kNone) push(connections_.matching_send[entry], earliest);
+      if (along_messages && connections_.matching_send[entry] != kNone)
+        push(connections_.matching_send[entry], earliest);
     }
   }
 
@@ -90,9 +96,7 @@ class HappensBefore {
   }
 
  private:
-  uint64_t key(uint32_t later, uint32_t earlier) const {
-    return uint64_t{block_of_[later]} << 32 | block_of_[earlier];
-  }
+  uint64_t key(uint32_t later, uint32_t earlier) const { return uint64_t{block_of_[later]} << 32 | block_of_[earlier]; }
 
   void learn(uint32_t later, uint32_t earlier) {
     uint32_t& known = known_.try_emplace(key(later, earlier), earlier).first->second;

@@ -14,18 +14,23 @@ struct Fifo {
 };
 
 struct Block {
-  uint32_t step;       // row of the next step
+  uint32_t step;           // row of the next step
   uint32_t moved = 0;      // messages of it that are done
   uint32_t waits_met = 0;  // dependencies of it that are met, from the first on
-  bool offered = false;  // without slots: its message waits to be taken
+  bool offered = false;    // without slots: its message waits to be taken
   bool queued = false;
 };
 
 class Runner {
  public:
   Runner(const PlacedPlan& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state)
-      : plan_(plan), connections_(connections), slots_(slots), by_chunk_(by_chunk), state_(state),
-        fifos_(connections.sender.size()), waiters_(plan.threadblocks.size()) {
+      : plan_(plan),
+        connections_(connections),
+        slots_(slots),
+        by_chunk_(by_chunk),
+        state_(state),
+        fifos_(connections.sender.size()),
+        waiters_(plan.threadblocks.size()) {
     for (const Threadblock& b : plan.threadblocks) blocks_.push_back({b.first_step});
     result_.order.reserve(plan.steps.size());
   }
@@ -201,9 +206,7 @@ class Runner {
 
   BlockedStep blocked(uint32_t block) {
     const Block& b = blocks_[block];
-    const auto waits = [&](WaitKind kind, uint32_t other) {
-      return BlockedStep{b.step, block, kind, other};
-    };
+    const auto waits = [&](WaitKind kind, uint32_t other) { return BlockedStep{b.step, block, kind, other}; };
     if (const Dependency* wait = unmet(block))
       return waits(WaitKind::dependency,
                    plan_.ranks[plan_.threadblocks[block].rank].first_threadblock + wait->threadblock);

@@ -90,7 +90,8 @@ struct Bell {
 
   // Wakes whoever sleeps there; called after the news is published. Nothing for a rank of another host.
   void ring() const {
-    if (board != nullptr && board->sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]] wake();
+    if (board != nullptr && board->sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+      wake();
   }
 
  private:

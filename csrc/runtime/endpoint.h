@@ -154,7 +154,8 @@ class Endpoint {
   uint64_t call_ = 0, signature_ = 0;
   std::string description_;
   int64_t stale_ = 1'000'000'000;
-  std::map<uint32_t, int64_t> asked_since_;  // peers behind links that were asked in this call how they are, and since when
+  // Peers behind links that were asked in this call how they are, and since when.
+  std::map<uint32_t, int64_t> asked_since_;
   bool told_links_ = false, left_ = false, forked_ = false;
 };
 

@@ -30,7 +30,12 @@ Endpoint::View Endpoint::view(uint32_t peer) const {
     if (status.received != 0 && (latest == nullptr || status.received > latest->received)) latest = &status;
   }
   if (latest == nullptr) return {};
-  return {true, latest->call, latest->signature, latest->presence, latest->suspect, now() - latest->received,
+  return {true,
+          latest->call,
+          latest->signature,
+          latest->presence,
+          latest->suspect,
+          now() - latest->received,
           latest->description};
 }
 

@@ -1,5 +1,5 @@
-// A member of a communicator: a rank's endpoint with its executor and its flight recorder. Whatever threads use it, what
-// moves its queues and links happens one after another.
+// A member of a communicator: a rank's endpoint with its executor and its flight recorder. Whatever threads use it,
+// what moves its queues and links happens one after another.
 #pragma once
 
 #include <cstdint>

@@ -16,9 +16,9 @@ namespace hemiola::runtime {
 // How a rank's buffers lie in memory, beyond what the tables say.
 struct PartShape {
   uint32_t rank;
-  uint32_t block_chunks;       // chunks of one rank's share: the unit whose elements need not divide evenly
-  int32_t alias_source = -1;   // in place: this buffer's chunk i ...
-  uint32_t alias_offset = 0;   // ... is the other one's chunk alias_offset + i
+  uint32_t block_chunks;      // chunks of one rank's share: the unit whose elements need not divide evenly
+  int32_t alias_source = -1;  // in place: this buffer's chunk i ...
+  uint32_t alias_offset = 0;  // ... is the other one's chunk alias_offset + i
 };
 
 // A connection of this rank: the index-th between the pair in that direction. Both ends count alike, because
@@ -41,9 +41,9 @@ struct PartBlock {
 
 struct Part {
   PartShape shape;
-  uint32_t num_chunks[3];  // of input, output and scratch, as stored
+  uint32_t num_chunks[3];                 // of input, output and scratch, as stored
   uint32_t max_count = 1, max_sends = 1;  // as in Cut
-  bool answers = true;     // every threadblock of any rank that receives also sends
+  bool answers = true;                    // every threadblock of any rank that receives also sends
   std::vector<PartBlock> blocks;
   std::vector<PartStep> steps;
   std::vector<Dependency> dependencies;

@@ -13,9 +13,9 @@
 // A message that goes on to a third rank, changed or not, need not be written a second time: pass_on() hands over the
 // room in which it lies, and its slot gets the room of the slot into which it would have gone. Every slot has one room
 // at any time, so queues hold as many messages as ever. Who works on a message where it lies writes every line of it,
-// be it the same bytes: lines that a core owns alone are taken over by the next one as fast as they can be read, but lines
-// of which several cores have copies are several times slower to write. Between cores that share no cache, rooms are passed
-// on only if nobody reads one and leaves it to others to write (Travel::everywhere).
+// be it the same bytes: lines that a core owns alone are taken over by the next one as fast as they can be read, but
+// lines of which several cores have copies are several times slower to write. Between cores that share no cache, rooms
+// are passed on only if nobody reads one and leaves it to others to write (Travel::everywhere).
 //
 // Likewise a rank that has read a message and will send one itself keeps the room for that, and gives one of its own
 // back (keep_room()): the reader can write these lines at once, their writer would first have to call back the copies
@@ -44,8 +44,8 @@ struct alignas(kLine) SlotHeader {
   std::atomic<uint64_t> number;
   uint64_t signature;  // of the call that the message belongs to
   uint32_t num_bytes;
-  uint32_t offset;  // of the payload, from where its room begins
-  uint64_t room;    // where the payload lies; once released, where the next one will
+  uint32_t offset;    // of the payload, from where its room begins
+  uint64_t room;      // where the payload lies; once released, where the next one will
   bool is_from_afar;  // sent by a core that shares no cache with the receiver's
 };
 static_assert(sizeof(SlotHeader) == kLine && std::atomic<uint64_t>::is_always_lock_free);
@@ -74,7 +74,11 @@ class SendEnd {
  public:
   SendEnd() = default;
   SendEnd(QueuePlace place, QueueShape shape)
-      : place_(place), shape_(shape), next_look_(shape.num_slots), used_(shape.num_slots), free_(shape.num_slots),
+      : place_(place),
+        shape_(shape),
+        next_look_(shape.num_slots),
+        used_(shape.num_slots),
+        free_(shape.num_slots),
         end_free_(shape.num_slots) {
     for (uint64_t k = 0; k < shape.num_slots; ++k) free_[k] = room(place.first_room + k);
   }
@@ -137,7 +141,8 @@ class SendEnd {
     return travel == Travel::everywhere || (!message.is_from_afar && !distance_.is_far());
   }
 
-  // Whether the payload of the next message is best written past the caches. A room that was kept is in those of this core.
+  // Whether the payload of the next message is best written past the caches. A room that was kept is in those of this
+  // core.
   bool streams(size_t num_bytes) const { return !has_kept_ && distance_.streams(num_bytes); }
 
   // Whether the reader needs this core and has messages enough to go on with. Without this, a sender would fill every
@@ -244,8 +249,8 @@ class ReceiveEnd {
   uint64_t taken_ = 0;
 };
 
-// Publishes what lies in the room of the next message of one queue, in the slot that was acquired in another; the receiver
-// then releases its slot with the room that is returned. Both queues are among those of a host.
+// Publishes what lies in the room of the next message of one queue, in the slot that was acquired in another; the
+// receiver then releases its slot with the room that is returned. Both queues are among those of a host.
 inline uint64_t pass_on(const ReceiveEnd& from, SendEnd& to, uint64_t signature) {
   const SlotHeader& message = *from.peek();
   const uint64_t room = to.exchange_room(message.room, from.payload(&message) - message.offset, message.offset);

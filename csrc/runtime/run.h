@@ -26,7 +26,7 @@
 
 namespace hemiola::runtime {
 
-constexpr int64_t kLookAround = 20'000'000;  // how often a waiting rank looks for the reason
+constexpr int64_t kLookAround = 20'000'000;      // how often a waiting rank looks for the reason
 constexpr uint64_t kLeastHandedOver = 64 << 10;  // bytes of a message that are worth a change of ranks on a core
 
 inline void pause_briefly() {
@@ -44,9 +44,18 @@ class Run {
   Run(Endpoint& endpoint, const WaitPolicy& policy, const std::function<bool()>& interrupted, const Part& part,
       const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers, size_t message_span,
       RunNotes& notes, std::vector<TraceEvent>* trace)
-      : endpoint_(endpoint), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
-        signature_(signature), workers_(workers), trace_(trace), num_tiles_(geometry.num_tiles()),
-        progress_(notes.progress), passes_(notes.passes), bytes_(part, call, geometry) {
+      : endpoint_(endpoint),
+        policy_(policy),
+        interrupted_(interrupted),
+        part_(part),
+        call_(call),
+        signature_(signature),
+        workers_(workers),
+        trace_(trace),
+        num_tiles_(geometry.num_tiles()),
+        progress_(notes.progress),
+        passes_(notes.passes),
+        bytes_(part, call, geometry) {
     notes.clear(part.blocks.size(), workers);
     // Rooms travel in circles where whoever reads one sends next; otherwise the last reader leaves copies behind.
     if (part.answers && endpoint.num_local_ranks() == endpoint.num_ranks()) travel_ = Travel::everywhere;
@@ -206,7 +215,8 @@ class Run {
       if (trace_ != nullptr) note(block, begin, end, num_bytes);
       finish_step(block);
     }
-    if (has_sent && block.shares_memory && num_bytes >= kLeastHandedOver && block.send->holds_up_reader()) sched_yield();
+    if (has_sent && block.shares_memory && num_bytes >= kLeastHandedOver && block.send->holds_up_reader())
+      sched_yield();
     return Outcome::moved;
   }
 
@@ -219,8 +229,8 @@ class Run {
     if (workers_ > 1) endpoint_.bell(endpoint_.rank()).ring();
   }
 
-  // Takes a step that nothing stands in the way of, and the next one with it where both can be done in one sweep; how many
-  // were taken.
+  // Takes a step that nothing stands in the way of, and the next one with it where both can be done in one sweep; how
+  // many were taken.
   uint32_t carry_out(Progress& block, const PartStep& step, std::byte* in, std::byte* out, uint64_t num_bytes) {
     if (in != nullptr && block.can_pass_on && block.send->can_take_over(*block.receive->peek(), travel_)) {
       if (out != nullptr) {
@@ -373,9 +383,8 @@ class Run {
       why = "nothing came from it";
     }
     std::ostringstream text;
-    text << "rank " << late << " did not answer within "
-         << static_cast<double>(policy_.timeout_nanoseconds) * 1e-9 << " s in call " << endpoint_.call() << " ("
-         << *call_.description << "): " << why << "; " << where();
+    text << "rank " << late << " did not answer within " << static_cast<double>(policy_.timeout_nanoseconds) * 1e-9
+         << " s in call " << endpoint_.call() << " (" << *call_.description << "): " << why << "; " << where();
     fail({FailureKind::peer_lost, late, text.str()});
   }
 

@@ -57,9 +57,15 @@ bool unpack(const std::vector<std::byte>& bytes, Fields& fields, std::string& te
 }  // namespace
 
 SocketLink::SocketLink(int fd, QueueShape shape)
-    : socket_(fd), shape_(shape), outgoing_(shape.num_bytes()), incoming_(shape.num_bytes()),
-      to_socket_({outgoing_.data()}, shape), into_queue_({incoming_.data()}, shape),
-      from_socket_({incoming_.data()}, shape), out_of_queue_({outgoing_.data()}, shape), staged_(kStagedBytes) {
+    : socket_(fd),
+      shape_(shape),
+      outgoing_(shape.num_bytes()),
+      incoming_(shape.num_bytes()),
+      to_socket_({outgoing_.data()}, shape),
+      into_queue_({incoming_.data()}, shape),
+      from_socket_({incoming_.data()}, shape),
+      out_of_queue_({outgoing_.data()}, shape),
+      staged_(kStagedBytes) {
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
     throw std::system_error(errno, std::generic_category(), "a link's socket");

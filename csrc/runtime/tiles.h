@@ -95,10 +95,10 @@ class Tiles {
   }
 
  private:
-  // Messages are smaller where a rank sends over many connections, so that what lies in all queues together stays small.
-  // Over one connection on one host they are larger. Ranks that share a core then change places less often. Where each
-  // has its own core, what is read a whole slot later has left the caches of the core that wrote it, and is found sooner;
-  // a chunk still has two messages at least.
+  // Messages are smaller where a rank sends over many connections, so that what lies in all queues together stays
+  // small. Over one connection on one host they are larger. Ranks that share a core then change places less often.
+  // Where each has its own core, what is read a whole slot later has left the caches of the core that wrote it, and is
+  // found sooner; a chunk still has two messages at least.
   static uint64_t chosen_message(const Cut& cut, const ShareSize& share, uint64_t slot_bytes, RanksOn ranks_on) {
     const uint64_t chunk_bytes = share.elements / cut.block_chunks * share.element_bytes;
     if (cut.max_sends == 1 && ranks_on == RanksOn::own_cores && chunk_bytes >= 4 * kMostMessageBytes)

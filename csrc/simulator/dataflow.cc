@@ -15,8 +15,8 @@ constexpr uint32_t kMostTilesTogether = 64;
 constexpr uint64_t kMostRememberedEnds = 4 << 20;
 
 struct Progress {
-  double end = 0;         // of the last step
-  double last_sent = 0;   // end of the last transfer
+  double end = 0;                           // of the last step
+  double last_sent = 0;                     // end of the last transfer
   uint64_t num_sent = 0, num_received = 0;  // of the messages that this block sends
   uint32_t tile = 0, step = 0;
   bool queued = false;
@@ -131,9 +131,19 @@ class Dataflow {
       }
       if (!records_.empty())
         records_[first_record_[number] + uint64_t{own.tile} * block.num_steps + own.step] = {
-            block.original, own.step, own.tile, cause, awaited.block, awaited.step,
+            block.original,
+            own.step,
+            own.tile,
+            cause,
+            awaited.block,
+            awaited.step,
             work == kNone ? kNoResource : scene_.sources[work].limit,
-            step.sends ? scene_.sources[block.send].limit : kNoResource, begin, end, depart, sent, arrived};
+            step.sends ? scene_.sources[block.send].limit : kNoResource,
+            begin,
+            end,
+            depart,
+            sent,
+            arrived};
       own.end = end;
       if (step.awaited != kNone) ends_[uint64_t{step.awaited} * window_ + own.tile % window_] = end;
       if (++own.step == block.num_steps) {

@@ -40,9 +40,13 @@ struct Message {
 class Events {
  public:
   Events(const Scene& scene, bool record)
-      : scene_(scene), queue_(scene.blocks.size() + scene.sources.size()),
-        sharing_(scene, queue_, static_cast<uint32_t>(scene.blocks.size())), progress_(scene.blocks.size()),
-        outgoing_(scene.blocks.size()), messages_(scene.blocks.size() * scene.slots), waiters_(scene.blocks.size()),
+      : scene_(scene),
+        queue_(scene.blocks.size() + scene.sources.size()),
+        sharing_(scene, queue_, static_cast<uint32_t>(scene.blocks.size())),
+        progress_(scene.blocks.size()),
+        outgoing_(scene.blocks.size()),
+        messages_(scene.blocks.size() * scene.slots),
+        waiters_(scene.blocks.size()),
         owner_(scene.sources.size()) {
     uint64_t first = 0;
     for (uint32_t number = 0; number < scene.blocks.size(); ++number) {
@@ -157,8 +161,7 @@ class Events {
       }
     }
     const Outgoing& outgoing = outgoing_[number];
-    if (step.sends &&
-        (block.receiver == kNone || !has_slot(outgoing.num_acted, outgoing.num_received, scene_.slots))) {
+    if (step.sends && (block.receiver == kNone || !has_slot(outgoing.num_acted, outgoing.num_received, scene_.slots))) {
       own.cause = Cause::slot;
       return false;
     }
@@ -214,11 +217,22 @@ class Events {
     own.end = now_;
     if (!records_.empty()) {
       const uint32_t source = work_source(number);
-      const int32_t limit = source == kNone                      ? kNoResource
+      const int32_t limit = source == kNone                     ? kNoResource
                             : scene_.sources[source].is_fixed() ? scene_.sources[source].limit
                                                                 : sharing_.limit(source);
-      records_[record] = {block.original, own.step, own.tile, own.cause, own.awaited.block, own.awaited.step, limit,
-                          kNoResource, own.begin, now_, now_, now_, now_};
+      records_[record] = {block.original,
+                          own.step,
+                          own.tile,
+                          own.cause,
+                          own.awaited.block,
+                          own.awaited.step,
+                          limit,
+                          kNoResource,
+                          own.begin,
+                          now_,
+                          now_,
+                          now_,
+                          now_};
     }
     if (step.sends) {
       message(number, outgoing_[number].num_acted++) = {num_bytes(number), 0, 0, record};
@@ -242,7 +256,9 @@ class Events {
     wake(number);
   }
 
-  Message& message(uint32_t block, uint64_t number) { return messages_[uint64_t{block} * scene_.slots + number % scene_.slots]; }
+  Message& message(uint32_t block, uint64_t number) {
+    return messages_[uint64_t{block} * scene_.slots + number % scene_.slots];
+  }
 
   void begin_transfer(uint32_t number) {
     const SceneBlock& block = scene_.blocks[number];

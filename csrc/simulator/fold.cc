@@ -40,7 +40,10 @@ uint64_t hash_of(const Signature& signature) {
 class Folder {
  public:
   Folder(std::span<const Job> jobs, const Setting& setting, const Wiring& wiring)
-      : jobs_(jobs), setting_(setting), wiring_(wiring), num_blocks_(wiring.blocks.size()),
+      : jobs_(jobs),
+        setting_(setting),
+        wiring_(wiring),
+        num_blocks_(wiring.blocks.size()),
         num_resources_(setting.capacities.size()) {
     for (uint32_t job = 0; job < jobs.size(); ++job) {
       uint32_t kind = 0;
@@ -153,9 +156,8 @@ class Folder {
       const auto first = tables.waits(a.first_step + k), second = others.waits(b.first_step + k);
       if (first.size() != second.size()) return false;
       for (size_t d = 0; d < first.size(); ++d)
-        if (first[d].step != second[d].step ||
-            place_of_target(block, a.first_of_rank + first[d].threadblock) !=
-                place_of_target(other, b.first_of_rank + second[d].threadblock))
+        if (first[d].step != second[d].step || place_of_target(block, a.first_of_rank + first[d].threadblock) !=
+                                                   place_of_target(other, b.first_of_rank + second[d].threadblock))
           return false;
     }
     return true;
@@ -195,7 +197,8 @@ class Folder {
     signature.push_back(colour(wiring_.receiver[block]));
     if (wiring_.blocks[block].sends) signature.push_back(bits_of(setting_.latencies[block]));
     for (size_t k = first_target_[block]; k < first_target_[block + 1]; ++k) signature.push_back(colour(targets_[k]));
-    visit_uses(block, [&](uint32_t resource, Role role) { signature.push_back(uint64_t{resources_[resource]} << 2 | role); });
+    visit_uses(block,
+               [&](uint32_t resource, Role role) { signature.push_back(uint64_t{resources_[resource]} << 2 | role); });
   }
 
   void describe_resource(uint32_t resource, Signature& signature) const {

@@ -27,7 +27,8 @@ class Walk {
 
   std::vector<PathPiece> go() {
     if (replay_.records.empty()) return {};
-    auto block = static_cast<uint32_t>(std::max_element(replay_.ends.begin(), replay_.ends.end()) - replay_.ends.begin());
+    auto block =
+        static_cast<uint32_t>(std::max_element(replay_.ends.begin(), replay_.ends.end()) - replay_.ends.begin());
     if (!(replay_.ends[block] > 0)) return {};
     uint32_t step = scene_.blocks[block].num_steps - 1, tile = scene_.blocks[block].num_tiles - 1;
     for (;;) {
@@ -89,9 +90,9 @@ class Walk {
   void add_act(uint32_t block, uint32_t step, uint32_t tile) {
     const Record& record = record_of(block, step, tile);
     const SceneStep& about = scene_.steps[scene_.blocks[block].first_step + step];
-    const double overhead =
-        std::min(record.end, record.begin + (about.sends ? scene_.blocks[block].step_seconds : 0));
-    add(about.work == Work::add ? PathPieceKind::adding : PathPieceKind::copying, record, record.work_limit, overhead, record.end);
+    const double overhead = std::min(record.end, record.begin + (about.sends ? scene_.blocks[block].step_seconds : 0));
+    add(about.work == Work::add ? PathPieceKind::adding : PathPieceKind::copying, record, record.work_limit, overhead,
+        record.end);
     add(PathPieceKind::overhead, record, kNoResource, record.begin, overhead);
   }
 

@@ -34,15 +34,15 @@ struct WorkResources {
 };
 
 struct Setting {
-  std::span<const double> capacities;           // of all resources
-  std::span<const int64_t> first_hop, hops;     // per threadblock: the resources that its messages take
-  std::span<const double> latencies;            // per threadblock: of its messages
-  std::span<const WorkResources> work;          // per threadblock
+  std::span<const double> capacities;        // of all resources
+  std::span<const int64_t> first_hop, hops;  // per threadblock: the resources that its messages take
+  std::span<const double> latencies;         // per threadblock: of its messages
+  std::span<const WorkResources> work;       // per threadblock
   uint32_t slots;
 };
 
 struct Options {
-  bool fold = true;    // simulate one of those that are provably alike
+  bool fold = true;  // simulate one of those that are provably alike
   bool record = false;
   bool events = false;  // always by events, also where nothing is shared
 };
@@ -66,13 +66,13 @@ enum class PathPieceKind : uint32_t {
 struct Result {
   bool ended = false;
   double seconds = 0;
-  std::vector<double> block_seconds;   // when every threadblock has finished, of all jobs
-  std::vector<uint32_t> block_class;   // the threadblock that stands for each one
+  std::vector<double> block_seconds;  // when every threadblock has finished, of all jobs
+  std::vector<uint32_t> block_class;  // the threadblock that stands for each one
   std::vector<uint32_t> resource_class;
-  uint64_t num_simulated = 0;          // steps of tiles
+  uint64_t num_simulated = 0;  // steps of tiles
   bool by_events = false;
-  std::vector<Record> records;         // of the threadblocks that stand for themselves, in order
-  std::vector<PathPiece> path;         // from the end to the beginning
+  std::vector<Record> records;  // of the threadblocks that stand for themselves, in order
+  std::vector<PathPiece> path;  // from the end to the beginning
 };
 
 Result simulate(std::span<const Job> jobs, const Setting& setting, const Options& options);

@@ -133,8 +133,7 @@ inline Tables direct_all_to_all(uint32_t num_ranks) {
       if (peer == rank)
         blocks.push_back({rank, kNoPeer, kNoPeer, 0, {{Opcode::cpy, {kInput, rank}, {kOutput, rank}}}});
       else
-        blocks.push_back({rank, other, other, 0,
-                          {{Opcode::s, {kInput, peer}}, {Opcode::r, {}, {kOutput, peer}}}});
+        blocks.push_back({rank, other, other, 0, {{Opcode::s, {kInput, peer}}, {Opcode::r, {}, {kOutput, peer}}}});
     }
   return {std::vector<Chunks>(num_ranks, Chunks{num_ranks, num_ranks, 0}), blocks};
 }

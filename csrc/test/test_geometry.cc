@@ -105,7 +105,8 @@ TEST(the_remainder_is_padded_so_that_every_chunk_has_as_much) {
       }
     }
     CHECK(std::ranges::all_of(covered, [](int times) { return times == 1; }));
-    CHECK((remainder_tiles > 0) == (c.elements % c.block_chunks != 0), "a remainder is there where shares do not divide");
+    CHECK((remainder_tiles > 0) == (c.elements % c.block_chunks != 0),
+          "a remainder is there where shares do not divide");
   }
 }
 

@@ -75,7 +75,8 @@ TEST(messages_wander_over_the_span_of_their_slots_and_never_beyond) {
       const SlotHeader* message = receiver.peek();
       CHECK(message != nullptr && receiver.payload(message) == place);
       const std::byte* room = reinterpret_cast<const std::byte*>(message + 1);
-      CHECK(place >= room && place + num_bytes <= room + std::max<size_t>(std::min<size_t>(span, kSlotBytes), num_bytes));
+      CHECK(place >= room &&
+            place + num_bytes <= room + std::max<size_t>(std::min<size_t>(span, kSlotBytes), num_bytes));
       CHECK((place - memory.data()) % kLine == 0);
       found.emplace(k % kSlots, place - room);
       receiver.release();

@@ -102,8 +102,8 @@ TEST(exchanges_of_all_pairs_share_links_and_adding) {
 }
 
 TEST(who_waits_forever_is_noticed) {
-  const Tables tables({{1, 1, 0}, {1, 1, 0}}, {{0, kNoPeer, 1, 0, {{Opcode::r, {}, {kOutput, 0}}}},
-                                               {1, kNoPeer, kNoPeer, 0, {{Opcode::nop}}}});
+  const Tables tables({{1, 1, 0}, {1, 1, 0}},
+                      {{0, kNoPeer, 1, 0, {{Opcode::r, {}, {kOutput, 0}}}}, {1, kNoPeer, kNoPeer, 0, {{Opcode::nop}}}});
   for (const bool events : {false, true})
     CHECK(!replay(tables, Switch(tables, 0, 1, 1), {1}, {false, false, events}).ended);
 }

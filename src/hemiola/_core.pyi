@@ -629,7 +629,7 @@ def cut_into_tiles(
     cut: Cut, *, elements: int, element_bytes: int, message_bytes: int = 0, slot_bytes: int, ranks_on: RanksOn
 ) -> Tiles:
     """
-    How the runtime cuts a call whose shares have so many elements. Messages are at most `message_bytes` long and at most a slot; 0 lets the runtime choose.
+    How the runtime cuts a call whose shares have so many elements. Messages are at most `message_bytes` long, and never longer than a slot; 0 lets the runtime choose.
     """
 
 class Part:
