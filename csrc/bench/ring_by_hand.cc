@@ -83,9 +83,9 @@ Tables read_tables(const std::string& path) {
 }
 
 // The ring as one would write it for this transport: reduce around the ring, then copy around it, a tile after
-// another, every message straight from one slot into the next, or passed on where it lies; what came around last makes
-// room for what is sent next in the same sweep. Results go through the caches: in place, they hold what was sent from
-// there.
+// another, every message straight from one slot into the next, or forwarded where it lies; what is sent next takes the
+// place of what came around last in the same sweep. Results go through the caches: in place, they hold what was sent
+// from there.
 class RingByHand {
  public:
   RingByHand(Endpoint& endpoint, size_t num_bytes, uint32_t message_bytes, uint32_t spins)
@@ -113,14 +113,14 @@ class RingByHand {
         ring_next();
       }
       for (uint32_t k = 1; k + 1 < num_ranks_; ++k)
-        pass_on(size, chunk(k), [this, size](auto* out, auto* own, auto* in, bool stream) {
+        forward_message(size, chunk(k), [this, size](auto* out, auto* own, auto* in, bool stream) {
           sum_.reduce(out, in, own, size / sizeof(float), stream);
         });
-      pass_on(size, chunk(num_ranks_ - 1), [this, size](auto* out, auto* own, auto* in, bool stream) {
+      forward_message(size, chunk(num_ranks_ - 1), [this, size](auto* out, auto* own, auto* in, bool stream) {
         sum_.reduce_both(own, out, in, own, size / sizeof(float), stream_of(false, stream));
       });
       for (uint32_t k = 0; k + 2 < num_ranks_; ++k)
-        pass_on(size, chunk(k), [size](auto* out, auto* own, auto* in, bool stream) {
+        forward_message(size, chunk(k), [size](auto* out, auto* own, auto* in, bool stream) {
           copy_both(own, out, in, size, stream_of(false, stream));
         });
       is_sent = at + tile_ + size <= chunk_ && exchange(chunk(num_ranks_ - 2), chunk(0) + tile_, size);
@@ -131,20 +131,20 @@ class RingByHand {
  private:
   std::byte* message() {
     const SlotHeader* found;
-    for (uint32_t looks = 0; (found = receive_.peek()) == nullptr; ++looks) wait(looks);
+    for (uint32_t polls = 0; (found = receive_.peek()) == nullptr; ++polls) wait(polls);
     return receive_.payload(found);
   }
   std::byte* slot(size_t size, const std::byte* own) {
     std::byte* found;
-    for (uint32_t looks = 0; (found = send_.acquire(size, own)) == nullptr; ++looks) wait(looks);
+    for (uint32_t polls = 0; (found = send_.acquire(size, own)) == nullptr; ++polls) wait(polls);
     return found;
   }
   template <typename Put>
-  void pass_on(size_t size, std::byte* own, Put put) {
+  void forward_message(size_t size, std::byte* own, Put put) {
     std::byte *in = message(), *out = slot(size, own);
     if (send_.can_take_over(*receive_.peek(), Travel::everywhere)) {
       put(in, own, in, false);
-      receive_.release(runtime::pass_on(receive_, send_, 0));
+      receive_.release(runtime::forward_message(receive_, send_, 0));
     } else {
       put(out, own, in, send_.streams(size));
       send_.publish(0, static_cast<uint32_t>(size));
@@ -157,7 +157,7 @@ class RingByHand {
     std::byte* in = message();
     if (!send_.can_take_over(*receive_.peek(), Travel::everywhere) || send_.acquire(size) == nullptr) return false;
     runtime::exchange(own, in, next, size);
-    receive_.release(runtime::pass_on(receive_, send_, 0));
+    receive_.release(runtime::forward_message(receive_, send_, 0));
     previous_.ring();
     ring_next();
     return true;
@@ -166,15 +166,15 @@ class RingByHand {
     std::byte* in = message();
     copy(own, in, size, false);
     const SlotHeader& header = *receive_.peek();
-    receive_.release(send_.can_take_over(header, Travel::everywhere) ? send_.keep_room(header, in) : header.room);
+    receive_.release(send_.can_take_over(header, Travel::everywhere) ? send_.reuse_buffer(header, in) : header.buffer);
     previous_.ring();
   }
   void ring_next() {
     next_.ring();
     if (send_.holds_up_reader()) sched_yield();
   }
-  void wait(uint32_t looks) const {
-    if (looks < spins_)
+  void wait(uint32_t polls) const {
+    if (polls < spins_)
       __builtin_ia32_pause();
     else
       sched_yield();

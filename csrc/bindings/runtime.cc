@@ -26,7 +26,8 @@ using runtime::CallMemory, runtime::CallRecord, runtime::CallShape, runtime::Fai
 
 // None where nothing failed. Python may have asked for the interrupt itself, and has its own words for it.
 nb::object give_failure(const Failure& failure) {
-  if (!failure) return nb::none();
+  if (!failure) [[likely]]
+    return nb::none();
   if (failure.kind == FailureKind::interrupted && PyErr_Occurred() != nullptr) throw nb::python_error();
   return nb::cast(failure);
 }
@@ -34,12 +35,11 @@ nb::object give_failure(const Failure& failure) {
 std::byte* at(uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
 
 nb::object run(const PreparedCall& call, std::byte* input, std::byte* output, std::vector<TraceEvent>* trace) {
-  Failure failure;
-  {
+  const auto run_unlocked = [&] {
     const nb::gil_scoped_release unlocked;
-    failure = call.run(input, output, trace);
-  }
-  return give_failure(failure);
+    return call.run(input, output, trace);
+  };
+  return give_failure(run_unlocked());
 }
 
 // The memory of one side of a call; a rank that has no such side may give anything.

@@ -38,8 +38,9 @@ void bind_trace(nb::module_& module) {
                              rows<Holding>(held));
           },
           "inputs"_a, "outputs"_a, "alias_source"_a, "alias_target"_a, "alias_offset"_a, "held"_a)
-      // Tracing spends most of its time in chunk() and record(). nanobind calls a function without named arguments on a
-      // shorter path, so that these two stay positional and take plain numbers; their signatures name what they take.
+      // Tracing spends much of its time in chunk() and record(). Named arguments would have to be matched by their
+      // names in every call, and a struct made in Python costs as much as the record itself, so that these two stay
+      // positional and take plain numbers; their signatures say what they take.
       .def("chunk", &Trace::chunk, nb::sig("def chunk(self, rank: int, buffer: int, index: int, count: int, /) -> int"),
            "The stamp of a new reference, or a TraceFault.")
       .def(

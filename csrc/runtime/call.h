@@ -27,8 +27,8 @@ struct CallShape {
 #include "row_structs.inc"
 
 struct WaitPolicy {
-  uint32_t spins = 0;             // looks with a pause between them
-  int64_t yield_nanoseconds = 0;  // then looks with a yield between them, this long
+  uint32_t spins = 0;             // polls with a pause between them
+  int64_t yield_nanoseconds = 0;  // then polls with a yield between them, this long
   int64_t timeout_nanoseconds = 0;
   int64_t crowd_nanoseconds = 50'000;  // a yield that takes longer has let somebody else work: sleep instead
 };

@@ -29,7 +29,7 @@ void check_lengths(const Part& part, const CallShape& call) {
                 "a step copies between chunks of different lengths");
 }
 
-std::byte* room(Mapping& memory, uint64_t num_bytes) {
+std::byte* at_least(Mapping& memory, uint64_t num_bytes) {
   if (memory.size() < num_bytes) memory = Mapping(num_bytes);
   return memory.data();
 }
@@ -47,7 +47,7 @@ void Executor::set_workers(uint32_t workers) {
   pool_.reset();
 }
 
-// All messages of the ranks that share a core wander over twice what the core can remember, together.
+// The payload offsets of all ranks that share a core rotate over twice the caches of that core, together.
 size_t Executor::message_span(const Part& part) const {
   return 2 * private_cache_bytes() / ranks_per_core / std::max<size_t>(part.sends.size(), 1);
 }
@@ -75,12 +75,12 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   const uint64_t size = geometry.element_bytes();
   bytes.bases[0][0] = input;
   bytes.bases[0][1] = output;
-  bytes.bases[0][2] = room(scratch_, part.num_chunks[2] * geometry.chunk() * size);
+  bytes.bases[0][2] = at_least(scratch_, part.num_chunks[2] * geometry.chunk() * size);
   const int32_t alias = part.shape.alias_source;
   if (geometry.remainder() > 0) {
     const uint64_t chunk_bytes = geometry.remainder() * size;
     const uint64_t total = uint64_t{part.num_chunks[0]} + part.num_chunks[1] + part.num_chunks[2];
-    std::byte* padded = room(remainder_, total * chunk_bytes);
+    std::byte* padded = at_least(remainder_, total * chunk_bytes);
     if (total > 0) std::memset(padded, 0, total * chunk_bytes);
     for (size_t buffer = 0; buffer < 3; ++buffer) {
       bytes.bases[1][buffer] = padded;

@@ -44,8 +44,8 @@ void copy_both(void* out, void* also, const void* in, size_t num_bytes, Stream s
   fastest().copy_both(out, also, in, num_bytes, stream);
 }
 
-void exchange(void* out, void* room, const void* source, size_t num_bytes) {
-  fastest().exchange(out, room, source, num_bytes);
+void exchange(void* out, void* buffer, const void* source, size_t num_bytes) {
+  fastest().exchange(out, buffer, source, num_bytes);
 }
 
 }  // namespace hemiola::runtime

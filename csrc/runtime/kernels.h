@@ -53,7 +53,7 @@ const Kernels& kernels(ElementType type, Operator op);
 
 void copy(void* out, const void* in, size_t num_bytes, bool stream);
 void copy_both(void* out, void* also, const void* in, size_t num_bytes, Stream stream);
-// out = room and room = source in one sweep; all three are disjoint.
-void exchange(void* out, void* room, const void* source, size_t num_bytes);
+// out = buffer and buffer = source in one sweep; all three are disjoint.
+void exchange(void* out, void* buffer, const void* source, size_t num_bytes);
 
 }  // namespace hemiola::runtime

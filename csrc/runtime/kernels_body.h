@@ -82,22 +82,22 @@ struct Two {
   }
 };
 
-// What is at `room`, which the vectors that are put were read from, goes to the output; what is at `source` takes its
+// What is at `buffer`, which the vectors that are put were read from, goes to the output; what is at `source` takes its
 // place.
 struct Exchanged {
-  unsigned char *out, *room;
+  unsigned char *out, *buffer;
   const unsigned char* source;
 
   unsigned char* anchor() const { return out; }
   void put(size_t offset, Vector v) const {
     const Vector next = load(source + offset);
     store(out + offset, v);
-    store(room + offset, next);
+    store(buffer + offset, next);
   }
   void put_stream(size_t offset, Vector v) const { put(offset, v); }  // never asked for
   void put_part(Vector v, size_t num_bytes) const {
     store_part(out, v, num_bytes);
-    store_part(room, load_part(source, num_bytes), num_bytes);
+    store_part(buffer, load_part(source, num_bytes), num_bytes);
   }
 };
 
@@ -222,8 +222,8 @@ void copy_both(void* out, void* also, const void* in, size_t num_bytes, Stream s
   sweep_both(Same{bytes(in)}, bytes(out), bytes(also), num_bytes, 1, stream);
 }
 
-void exchange(void* out, void* room, const void* source, size_t num_bytes) {
-  sweep(Same{bytes(room)}, Exchanged{bytes(out), bytes(room), bytes(source)}, num_bytes, 1, false);
+void exchange(void* out, void* buffer, const void* source, size_t num_bytes) {
+  sweep(Same{bytes(buffer)}, Exchanged{bytes(out), bytes(buffer), bytes(source)}, num_bytes, 1, false);
 }
 
 using Divide = void (*)(void*, size_t, int64_t);

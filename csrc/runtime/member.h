@@ -40,14 +40,14 @@ class Member {
     return endpoint.fail(failure);
   }
 
-  // What is wrong with peers that are waited for outside a call. Nothing while a call runs, which looks for itself.
+  // What is wrong with peers that are waited for outside a call. Nothing while a call runs, which checks for itself.
   Failure check(const std::vector<uint32_t>& peers) {
     const std::unique_lock lock(running_, std::try_to_lock);
     if (!lock) return {};
     endpoint.pump();
-    const Look look = endpoint.look_around(peers);
-    if (!look.certain && !look.maybe) return {};
-    return endpoint.fail(look.certain ? look.certain : look.maybe);
+    const PeerCheck check = endpoint.check_peers(peers);
+    if (!check.certain && !check.maybe) return {};
+    return endpoint.fail(check.certain ? check.certain : check.maybe);
   }
 
   void leave() {

@@ -101,7 +101,7 @@ Part take_part(const PlanView& plan, const PartShape& shape) {
   part.max_count = cut.max_count;
   part.max_sends = cut.max_sends;
   for (const Threadblock& block : plan.threadblocks)
-    part.answers &= block.recv_peer == kNoPeer || block.send_peer != kNoPeer;
+    part.every_receiver_sends &= block.recv_peer == kNoPeer || block.send_peer != kNoPeer;
 
   std::vector<Use> uses;
   Numbering sending, receiving;

@@ -43,7 +43,7 @@ struct Part {
   PartShape shape;
   uint32_t num_chunks[3];                 // of input, output and scratch, as stored
   uint32_t max_count = 1, max_sends = 1;  // as in Cut
-  bool answers = true;                    // every threadblock of any rank that receives also sends
+  bool every_receiver_sends = true;       // every threadblock of any rank that receives also sends
   std::vector<PartBlock> blocks;
   std::vector<PartStep> steps;
   std::vector<Dependency> dependencies;

@@ -231,8 +231,9 @@ TEST(large_messages_arrive_whichever_way_they_are_written) {
     }
 }
 
-// Some are passed on in their rooms, others go past the caches into new ones, and in the next call it is the other way.
-TEST(messages_arrive_where_only_some_are_passed_on) {
+// Some are forwarded in their buffers, others go past the caches into new ones, and in the next call it is the other
+// way.
+TEST(messages_arrive_where_only_some_are_forwarded) {
   std::mt19937_64 random(11);
   for (const uint32_t num_ranks : {2u, 3u, 5u})
     for (const uint32_t workers : {1u, 2u})

@@ -344,11 +344,11 @@ void check_copies(const KernelTable& table, const Bytes& contents, size_t out_at
   }
 }
 
-void check_exchange(const KernelTable& table, size_t num_bytes, size_t out_at, size_t room_at, size_t source_at) {
+void check_exchange(const KernelTable& table, size_t num_bytes, size_t out_at, size_t buffer_at, size_t source_at) {
   const Bytes came = random_elements<uint8_t>(num_bytes, 8), goes = random_elements<uint8_t>(num_bytes, 9);
-  Placed out(Bytes(num_bytes, 0x5a), out_at), room(came, room_at), source(goes, source_at);
-  table.exchange(out.data(), room.data(), source.data(), num_bytes);
-  CHECK(out.holds(came) && room.holds(goes) && source.holds(goes), table.name, ", ", num_bytes, " bytes");
+  Placed out(Bytes(num_bytes, 0x5a), out_at), buffer(came, buffer_at), source(goes, source_at);
+  table.exchange(out.data(), buffer.data(), source.data(), num_bytes);
+  CHECK(out.holds(came) && buffer.holds(goes) && source.holds(goes), table.name, ", ", num_bytes, " bytes");
 }
 
 TEST(exchanges) {

@@ -110,8 +110,9 @@ TEST(the_most_connections_are_those_of_the_busiest_rank) {
                                                         {2, kNoPeer, 0, 0, {{Opcode::r, {}, {kOutput, 0}}}}});
   for (uint32_t rank = 0; rank < 3; ++rank) CHECK(part_of(star, rank).max_sends == 2, "rank ", rank);
   CHECK(part_of(direct_all_to_all(5), 3).max_sends == 4);
-  CHECK(part_of(direct_all_to_all(5), 3).answers && part_of(ring_all_reduce(3, 1, 1), 0).answers);
-  CHECK(!part_of(all_pairs_all_reduce(3), 0).answers, "some threadblocks only receive");
+  CHECK(part_of(direct_all_to_all(5), 3).every_receiver_sends &&
+        part_of(ring_all_reduce(3, 1, 1), 0).every_receiver_sends);
+  CHECK(!part_of(all_pairs_all_reduce(3), 0).every_receiver_sends, "some threadblocks only receive");
 }
 
 TEST(copies_within_a_rank_are_no_messages) {

@@ -21,8 +21,8 @@ TEST(a_rank_that_finds_an_invariant_broken_ends_the_run_of_all) {
     Group group(3, {.workers = workers});
     const auto parts = ring_parts(3);
     std::vector<std::byte> elsewhere(2048);
-    group.endpoint(0).send_end({1, 0}).exchange_room(~uint64_t{0}, elsewhere.data(),
-                                                     0);  // a room that no other rank has
+    group.endpoint(0).send_end({1, 0}).exchange_buffer(~uint64_t{0}, elsewhere.data(),
+                                                       0);  // a buffer that no other rank has
     on_all(3, [&](uint32_t rank) {
       Numbers data = input_of(rank, 100);
       const Failure failure = run_ring(group, rank, parts[rank], call_of(100), data);
@@ -243,7 +243,7 @@ TEST(a_peer_that_moves_on_is_no_mismatch) {
         mine.begin_call(call * 17, "a call");
         reached.store(call);
         while (peers.own_board().call.load() <= call && call < kCalls) {
-          const Failure failure = mine.look_around({}).certain;
+          const Failure failure = mine.check_peers({}).certain;
           CHECK(!failure, failure.text);
           sched_yield();
         }

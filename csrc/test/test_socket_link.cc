@@ -287,7 +287,7 @@ TEST(control_frames_pass_between_messages_of_a_full_link) {
   CHECK(pair.other.take_question());
 }
 
-// A rank that looks around asks again and again; what ends the communicator must get through all the same.
+// A rank that checks its peers asks again and again; what ends the communicator must get through all the same.
 TEST(a_failure_and_a_farewell_are_not_lost_behind_many_questions) {
   Pair pair;
   for (int k = 0; k < 1000; ++k) pair.one.ask_status();

@@ -1,4 +1,4 @@
-// How an endpoint looks at its peers: who died, left, calls something else, or is late.
+// The liveness checks of an endpoint: which peers died, left, call something else, or are late.
 #include <poll.h>
 
 #include <sstream>
@@ -133,7 +133,7 @@ Failure Endpoint::failure_before(const std::vector<Connection>& sends) {
   return {};
 }
 
-Look Endpoint::look_around(const std::vector<uint32_t>& awaited) {
+PeerCheck Endpoint::check_peers(const std::vector<uint32_t>& awaited) {
   own_board().heartbeat.store(now(), std::memory_order_relaxed);
   take_offered();
   answer_questions();

@@ -1,8 +1,8 @@
-// Where the payloads of messages lie on a host: a room for each slot of each queue, in the segment of the queue's
-// receiver, mapped when it is first needed.
+// Where the payloads of messages lie on a host: a payload buffer for each slot of each queue, in the segment of the
+// queue's receiver, mapped when it is first needed.
 //
-// Rooms have numbers that mean the same to all ranks, because they move: a message that is passed on from one queue to
-// another takes its room along (queue.h).
+// Payload buffers have numbers that mean the same to all ranks, because they move: a message that is forwarded from one
+// queue to another takes its buffer along (queue.h).
 #pragma once
 
 #include <cstddef>
@@ -16,25 +16,25 @@
 
 namespace hemiola::runtime {
 
-class Rooms {
+class PayloadBuffers {
  public:
-  Rooms(uint32_t num_ranks, QueueShape shape);
+  PayloadBuffers(uint32_t num_ranks, QueueShape shape);
 
   // A page for the board of a rank, then the queues in which it receives.
   size_t segment_bytes() const { return kPage + size_t{num_ranks_} * kMaxConnections * shape_.num_bytes(); }
-  // The descriptor stays the caller's, and open for as long as rooms are asked for.
+  // The descriptor stays the caller's, and open for as long as buffers are asked for.
   void set_segment(uint32_t rank, int fd) { segments_[rank] = fd; }
 
-  // A queue by its number, and the number of its first room.
+  // A queue by its number, and the number of its first buffer.
   uint64_t queue(uint32_t receiver, uint32_t sender, uint32_t index) const {
     return (uint64_t{receiver} * num_ranks_ + sender) * kMaxConnections + index;
   }
-  uint64_t first_room(uint64_t queue) const { return queue * shape_.num_slots; }
+  uint64_t first_buffer(uint64_t queue) const { return queue * shape_.num_slots; }
 
   // From any thread; the memory stays where it is until clear().
   std::byte* queue_memory(uint64_t queue);
-  std::byte* at(uint64_t room) {
-    return queue_memory(room / shape_.num_slots) + shape_.room_offset(room % shape_.num_slots);
+  std::byte* at(uint64_t buffer) {
+    return queue_memory(buffer / shape_.num_slots) + shape_.buffer_offset(buffer % shape_.num_slots);
   }
 
   void clear();

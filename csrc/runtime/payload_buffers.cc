@@ -1,12 +1,13 @@
-#include "runtime/rooms.h"
+#include "runtime/payload_buffers.h"
 
 #include "enforce.h"
 
 namespace hemiola::runtime {
 
-Rooms::Rooms(uint32_t num_ranks, QueueShape shape) : num_ranks_(num_ranks), shape_(shape), segments_(num_ranks, -1) {}
+PayloadBuffers::PayloadBuffers(uint32_t num_ranks, QueueShape shape)
+    : num_ranks_(num_ranks), shape_(shape), segments_(num_ranks, -1) {}
 
-std::byte* Rooms::queue_memory(uint64_t queue) {
+std::byte* PayloadBuffers::queue_memory(uint64_t queue) {
   const std::lock_guard lock(mapping_);
   const auto found = queues_.find(queue);
   if (found != queues_.end()) return found->second.data();
@@ -17,7 +18,7 @@ std::byte* Rooms::queue_memory(uint64_t queue) {
   return queues_.emplace(queue, Mapping(segments_[rank], offset, shape_.num_bytes())).first->second.data();
 }
 
-void Rooms::clear() {
+void PayloadBuffers::clear() {
   const std::lock_guard lock(mapping_);
   queues_.clear();
   segments_.assign(num_ranks_, -1);
