@@ -2,6 +2,9 @@
 
 NB_MODULE(_core, module) {
   using namespace hemiola::bindings;
+  // Tables of opcodes and cached plans live in Python's modules until the process ends, which frees them without
+  // Python; nanobind would call that a leak, on the terminal of whoever ran a command.
+  nb::set_leak_warnings(false);
   module.doc() =
       "The C++ core of Hemiola: the trace of chunk programs, the passes, the proof, the executor and the simulator.";
   module.def("version", [] { return HEMIOLA_VERSION; }, "The version of the package this core was built for.");
