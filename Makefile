@@ -11,9 +11,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint
 
 # Folders are listed too: their time changes when a file is added or removed.
 CORE := $(shell find csrc \( -path csrc/test -o -path csrc/bench \) -prune -o -print)
+CXX_FILES := $(shell find csrc -name '*.cc' -o -name '*.h')
 CHECKED := src/hemiola tests $(wildcard benchmarks)
 
-.PHONY: help setup demo test test-all test-core sanitize mpi format lint types clean
+.PHONY: help setup demo test test-all test-core sanitize mpi format lint stub tidy types clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -27,7 +28,7 @@ demo: $(STAMP) ## the main commands, run on this machine
 test: lint types test-core ## formatting, lint, types, the tests of the C++ runtime and all others that are not slow
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
-test-all: lint types test-core ## the same with the slow tests
+test-all: lint types tidy test-core ## the same with clang-tidy and the slow tests
 	$(BIN)/python -m pytest -q -n 2
 
 test-core: $(TOOLS_STAMP) ## the tests of the C++ runtime, without Python
@@ -45,13 +46,24 @@ mpi: $(STAMP) ## Open MPI and mpi4py, for hemiola bench --against mpi
 	if [ -n "$$missing" ]; then $(INSTALL_MISSING); fi
 	$(PIP) mpi4py
 
-format: $(STAMP) ## formats the Python code and repairs what lint can repair
+format: $(STAMP) ## formats the code and repairs what lint can repair
+	$(BIN)/clang-format -i $(CXX_FILES)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 lint: $(STAMP) ## formatting and lint
+	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+stub: $(STAMP) ## src/hemiola/_core.pyi, from the core as it is built
+	$(BIN)/python -m nanobind.stubgen -q -m hemiola._core -o src/hemiola/_core.pyi
+	$(BIN)/ruff format -q src/hemiola/_core.pyi
+
+tidy: $(STAMP) ## mistakes that clang-tidy finds in the C++ core
+	$(call CONFIGURE_CORE,build/test-core)
+	$(BIN)/python $(BIN)/run-clang-tidy.py -clang-tidy-binary $(BIN)/clang-tidy -quiet -hide-progress -j 2 \
+	  -p build/test-core '/csrc/([a-z_]*|runtime/.*|simulator/.*|proof/.*|passes/.*|lab/.*)\.cc$$'
 
 types: $(STAMP) ## strict type checks
 	$(BIN)/mypy $(CHECKED)
@@ -60,10 +72,13 @@ clean: ## removes everything made here
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Configures the C++ tests in a folder with some options, builds them and runs them.
-define RUN_CORE_TESTS
+# Configures the C++ core and its tests in a folder with some options; then builds them and runs them.
+define CONFIGURE_CORE
 $(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja --log-level=WARNING \
   -DHEMIOLA_TESTS=ON -DHEMIOLA_PYTHON=OFF $(2)
+endef
+define RUN_CORE_TESTS
+$(CONFIGURE_CORE)
 $(BIN)/cmake --build $(1)
 $(BIN)/ctest --test-dir $(1) --output-on-failure --no-tests=error
 endef
@@ -117,6 +132,8 @@ $(TOOLS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 # Without build isolation the build folder is kept between installs, so only changed C++ files are compiled.
+# An editable package is not compiled to byte code by pip, and not everywhere may Python write it when it runs.
 $(STAMP): $(TOOLS_STAMP) CMakeLists.txt $(CORE)
 	$(PIP) --no-build-isolation --editable '.[test,torch,jax]'
+	$(BIN)/python -m compileall -q src/hemiola
 	@touch $@

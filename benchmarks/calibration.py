@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hemiola.simulator.calibrate import LARGE_BYTES, calibrate
+from hemiola.cost.calibrate.calibrate import LARGE_BYTES, calibrate
 from hemiola.topology.parse.measured_times import read_measurements
 from hemiola.topology.presets import load_system
 from hemiola.units import format_bytes

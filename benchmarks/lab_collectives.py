@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hemiola.collectives import CollectiveKind
 from hemiola.compiler.options import CompileOptions
 from hemiola.errors import HemiolaError
 from hemiola.integrations.bench.backend import IN_PLACE
@@ -61,9 +62,9 @@ class Table:
 
     claim: str
     shape: str
-    kind: str
+    kind: CollectiveKind
     num_bytes: int
-    """Of a rank's input."""
+    """Of the collective (`collectives.kinds`)."""
     rows: tuple[Measured, ...]
     near_the_wire: bool
 
@@ -121,7 +122,7 @@ class Bench:
                 self._look_at_wire(session, shape)
                 plans = allreduce_plans(shape)
                 for size in ALLREDUCE_SIZES if not self._quick else (MIB,):
-                    yield self._table("allreduce", session, shape, "allreduce", size, plans)
+                    yield self._table("allreduce", session, shape, CollectiveKind.ALLREDUCE, size, plans)
 
     def alltoall(self) -> Iterator[Table]:
         """Two-step and three-step against all pairs, with 2 ms between hosts; sizes are of a pair of ranks."""
@@ -137,7 +138,13 @@ class Bench:
             self._look_at_wire(session, f"{shape}, 2 ms", LEVELS[shape])
             for size in PAIR_SIZES if not self._quick else (4 * KIB,):
                 yield self._table(
-                    "alltoall", session, f"{shape}, 2 ms", "alltoall", size * nodes * local, plans, libraries
+                    "alltoall",
+                    session,
+                    f"{shape}, 2 ms",
+                    CollectiveKind.ALLTOALL,
+                    size * nodes * local,
+                    plans,
+                    libraries,
                 )
 
     def alltonext(self) -> Iterator[Table]:
@@ -151,7 +158,9 @@ class Bench:
                 "over all rails": plan_of("alltonext_scattered", nodes * local, levels=(nodes, local)),
             }
             for size in NEXT_SIZES if not self._quick else (MIB,):
-                yield self._table("alltonext", session, shape, "alltonext", size, plans, libraries=())
+                yield self._table(
+                    "alltonext", session, shape, CollectiveKind.ALLTONEXT, size, plans, libraries=()
+                )
 
     def passes(self) -> Iterator[Table]:
         """Each pass of the compiler left out in turn, on the hierarchical all-reduce."""
@@ -169,7 +178,14 @@ class Bench:
                 )
             for size in (64 * KIB, MIB, 8 * MIB) if not self._quick else (MIB,):
                 yield self._table(
-                    "passes", session, shape, "allreduce", size, plans, libraries=(), own_choice=False
+                    "passes",
+                    session,
+                    shape,
+                    CollectiveKind.ALLREDUCE,
+                    size,
+                    plans,
+                    libraries=(),
+                    own_choice=False,
                 )
 
     def slots(self) -> Iterator[Table]:
@@ -187,9 +203,11 @@ class Bench:
                     **rings(levels),
                 )
                 for size in sizes:
-                    found[size] += session.measure("allreduce", size, {f"{number} slots": plan}, MANY_ROUNDS)
+                    found[size] += session.measure(
+                        CollectiveKind.ALLREDUCE, size, {f"{number} slots": plan}, MANY_ROUNDS
+                    )
         for size, rows in found.items():
-            yield Table("slots", shape, "allreduce", size, tuple(rows), self._near[shape])
+            yield Table("slots", shape, CollectiveKind.ALLREDUCE, size, tuple(rows), self._near[shape])
 
     def instances(self) -> Iterator[Table]:
         """Instances of the hierarchical all-reduce."""
@@ -204,11 +222,18 @@ class Bench:
             }
             for size in (64 * KIB, MIB, 8 * MIB) if not self._quick else (MIB,):
                 yield self._table(
-                    "instances", session, shape, "allreduce", size, plans, libraries=(), own_choice=False
+                    "instances",
+                    session,
+                    shape,
+                    CollectiveKind.ALLREDUCE,
+                    size,
+                    plans,
+                    libraries=(),
+                    own_choice=False,
                 )
 
     def _table(
-        self, claim: str, session: Session, shape: str, kind: str, size: int, plans: Mapping[str, Plan],
+        self, claim: str, session: Session, shape: str, kind: CollectiveKind, size: int, plans: Mapping[str, Plan],
         libraries: Sequence[str] | None = None, own_choice: bool = True,
     ) -> Table:  # fmt: skip
         rounds = FEW_ROUNDS if size >= LONG_BYTES else MANY_ROUNDS
@@ -224,10 +249,10 @@ class Bench:
         plans = {RING: plan_of("allreduce_ring", nodes * local)}
         if local > 1:
             plans[HIERARCHICAL] = plan_of("allreduce_hierarchical", nodes * local, **rings((nodes, local)))
-        rows = session.measure("allreduce", WIRE_BYTES, plans, FEW_ROUNDS)
+        rows = session.measure(CollectiveKind.ALLREDUCE, WIRE_BYTES, plans, FEW_ROUNDS)
         part = rows[0].wire_part
         self._near[shape] = part is not None and part >= NEAR_THE_WIRE and rows[0].counts
-        return Table("wire", shape, "allreduce", WIRE_BYTES, tuple(rows), self._near[shape])
+        return Table("wire", shape, CollectiveKind.ALLREDUCE, WIRE_BYTES, tuple(rows), self._near[shape])
 
     def _look_at_wire(self, session: Session, shape: str, levels: Sequence[int] | None = None) -> None:
         if shape not in self._near:

@@ -36,6 +36,9 @@ from scipy.stats import spearmanr
 
 from hemiola.algorithms.library import ALGORITHMS
 from hemiola.compiler.compile import compile_program
+from hemiola.cost.estimates.gloo_steps import GlooClock
+from hemiola.cost.estimates.grouped_steps import RingClock, StepClock
+from hemiola.cost.estimates.shared_system import shared_system
 from hemiola.errors import LabError
 from hemiola.lab.execute import execute
 from hemiola.lab.lab import Starter
@@ -44,16 +47,16 @@ from hemiola.lab.shape import Shape
 from hemiola.lab.usage import MOST_BUSY, Usage
 from hemiola.placement.axes import parse_axes
 from hemiola.placement.enumerate import enumerate_placements
+from hemiola.placement.groups import device_groups
+from hemiola.placement.matrix import ParallelismMatrix
 from hemiola.report.machine import describe_machine
-from hemiola.runtime.plans.plan_source import Choice, Explanation, PlanRequest, plan_digest, provide_default
-from hemiola.simulator.gloo_steps import GlooClock
-from hemiola.simulator.grouped_steps import RingClock, StepClock
-from hemiola.simulator.rescale import with_bandwidths
+from hemiola.runtime.default_source import provide_default
+from hemiola.runtime.plans.plan_source import Choice, Explanation, PlanRequest, plan_digest
 from hemiola.synthesis.costs import edge_costs
 from hemiola.synthesis.program import parse_program
 from hemiola.synthesis.search import paths_up_to
-from hemiola.synthesis.share import device_groups, factors_of, shared_system
 from hemiola.synthesis.table import table_of
+from hemiola.topology.rescale import with_bandwidths
 from hemiola.topology.shapes import load_shape, shape_text
 from hemiola.topology.system import Compute, System
 from hemiola.tuning.library_plans import LibraryPlans
@@ -94,12 +97,19 @@ class Case:
     @property
     def factors(self) -> tuple[int, ...]:
         """Of the hierarchy, without ones."""
-        return tuple(factor for factor in factors_of(self.matrix, self.rows) if factor > 1)
+        split = (
+            math.prod(self.matrix[row][level] for row in self.rows) for level in range(len(self.matrix[0]))
+        )
+        return tuple(factor for factor in split if factor > 1)
 
     @property
     def groups(self) -> list[list[int]]:
         """The devices that reduce with each other; a device's number follows its place in the hierarchy."""
-        return sorted(sorted(group) for group in device_groups(self.matrix, self.rows))
+        axes, counts = parse_axes(self.axes), tuple(map(math.prod, zip(*self.matrix, strict=True)))
+        found = device_groups(
+            ParallelismMatrix(axes, counts, self.matrix), [axes[row].name for row in self.rows]
+        )
+        return sorted(sorted(group) for group in found.tolist())
 
     @property
     def key(self) -> str:
@@ -301,7 +311,7 @@ class Constants:
         """Seconds of programs, each step waiting for the one before."""
         system, depth = load_shape(case.shape), len(case.factors)
         table, paths = table_of(depth), paths_by_name(depth)
-        share = shared_system(self.apply(system), case.matrix, case.rows)
+        share = shared_system(self.apply(system), np.array(case.groups))
         costs = edge_costs(table, share, NUM_BYTES[case.shape], CLOCKS[backend])
         call = self.call_seconds * system.num_ranks / CORES
         return [costs.blocking(paths[one]) + call * len(paths[one]) for one in asked]

@@ -2,7 +2,7 @@
 
     python benchmarks/p2_table.py [--rows] [--json p2_table.json]
 
-Every time is a closed form (`simulator/grouped_steps.py`); nothing here was measured. The payload is 2^29 x nodes floats in
+Every time is a closed form (`cost/estimates/grouped_steps.py`); nothing here was measured. The payload is 2^29 x nodes floats in
 every device, as in the paper. Axes are all ways to write the number of devices as one, two or three powers of two;
 reduced is the first axis, or the first and the last of three; placements are all matrices. The default is the
 faster of a flat ring and a double tree. Blocking steps wait for each other, as in the paper; pipelined ones follow each other
@@ -19,12 +19,17 @@ from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 
-from hemiola.placement.enumerate import matrices
-from hemiola.simulator.grouped_steps import GroupedStep, StepClock
+from hemiola.collectives import CollectiveKind
+from hemiola.cost.estimates.grouped_steps import GroupedStep, StepClock
+from hemiola.cost.estimates.shared_system import shared_system
+from hemiola.cost.request import CollectiveRequest
+from hemiola.placement.axes import Axis
+from hemiola.placement.enumerate import enumerate_placements
+from hemiola.placement.groups import device_groups
+from hemiola.placement.matrix import ParallelismMatrix, Rows
 from hemiola.synthesis.costs import edge_costs, levels_above_one
-from hemiola.synthesis.rank import Question
+from hemiola.synthesis.estimate import estimate_programs
 from hemiola.synthesis.search import cheapest
-from hemiola.synthesis.share import Matrix, shared_system
 from hemiola.synthesis.table import table_of
 from hemiola.topology.presets import load_system
 from hemiola.topology.system import System
@@ -41,7 +46,7 @@ class Row:
     system: str
     axes: tuple[int, ...]
     reduced: tuple[int, ...]
-    matrix: Matrix
+    matrix: Rows
     default_seconds: float
     blocking_seconds: float
     pipelined_seconds: float
@@ -64,24 +69,28 @@ def rows_of(name: str) -> Iterator[Row]:
     system = load_system(name)
     counts = [level.count for level in system.levels]
     num_bytes = (1 << 29) * counts[0] * 4
-    for axes in all_axes(prod(counts)):
+    for sizes in all_axes(prod(counts)):
+        axes = tuple(Axis(f"axis_{number}", size) for number, size in enumerate(sizes))
         for reduced in [(0,), (0, 2)] if len(axes) == 3 else [(0,)]:
-            for matrix in matrices(axes, counts):
-                yield measured(name, system, axes, reduced, matrix, num_bytes)
+            for matrix in enumerate_placements(system, axes):
+                yield estimated(name, system, matrix, reduced, num_bytes)
 
 
-def measured(
-    name: str, system: System, axes: tuple[int, ...], reduced: tuple[int, ...], matrix: Matrix, num_bytes: int
+def estimated(
+    name: str, system: System, matrix: ParallelismMatrix, reduced: tuple[int, ...], num_bytes: int
 ) -> Row:
     """The default, the best of blocking programs, and the best of pipelined ones."""
-    share = shared_system(system, matrix, reduced)
+    groups = device_groups(matrix, [matrix.axes[number].name for number in reduced])
+    request = CollectiveRequest.of_groups(CollectiveKind.ALLREDUCE, system, groups)
+    share = shared_system(system, request.table)
     levels, clock = levels_above_one(share), StepClock(share)
     table = table_of(len(levels))
     (best,) = cheapest(table, edge_costs(table, share, num_bytes).seconds)
     default = clock.time(GroupedStep("allreduce", levels[0], levels[-1] + 1), num_bytes).seconds
-    pipelined = Question(share, num_bytes).candidates(1)[0]
+    (pipelined,) = estimate_programs(request, num_bytes, 1)
+    sizes = tuple(axis.size for axis in matrix.axes)
     return Row(
-        name, axes, reduced, matrix, default, best.cost, pipelined.pipelined_seconds, str(pipelined.program)
+        name, sizes, reduced, matrix.rows, default, best.cost, pipelined.seconds, str(pipelined.program)
     )
 
 

@@ -23,18 +23,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from hemiola.collectives import CollectiveKind
+from hemiola.cost.request import CollectiveRequest
 from hemiola.placement.axes import Axes, Axis
-from hemiola.placement.place import Answer, place
-from hemiola.placement.traffic import Request, Traffic
+from hemiola.placement.groups import device_groups
+from hemiola.placement.place import PlacementResult, place
+from hemiola.placement.traffic import Traffic, TrafficRequest
 from hemiola.report.machine import describe_machine
-from hemiola.synthesis import state as reduction
-from hemiola.synthesis.rank import Question
-from hemiola.synthesis.share import shared_system
+from hemiola.synthesis.estimate import estimate_programs
+from hemiola.synthesis.state import REDUCTIONS
 from hemiola.topology.system import Level, Link, System
 
 MIB = 1 << 20
 TABLE_LIMIT = 5.0
-PROGRAMMED = {one.value for one in reduction.Request}
 LARGE = System(
     "64 racks",
     (
@@ -49,13 +50,15 @@ SMALL = System(
 )
 TRAFFIC = Traffic(
     (
-        Request("allgather", ("tensor",), 8 * MIB, 128, name="activations, gathered"),
-        Request("reducescatter", ("tensor",), 64 * MIB, 128, name="activations, scattered"),
-        Request("allreduce", ("tensor",), MIB, 3, name="loss"),
-        Request("alltonext", ("pipeline",), 8 * MIB, 64, name="to the next stage"),
-        Request("allreduce", ("data",), 512 * MIB, 1, "backward", "gradients"),
-        Request("alltoall", ("data",), 16 * MIB, 16, name="tokens"),
-        Request("broadcast", ("data", "pipeline"), MIB, 1, name="settings"),
+        TrafficRequest(CollectiveKind.ALLGATHER, ("tensor",), 64 * MIB, 128, name="activations, gathered"),
+        TrafficRequest(
+            CollectiveKind.REDUCESCATTER, ("tensor",), 64 * MIB, 128, name="activations, scattered"
+        ),
+        TrafficRequest(CollectiveKind.ALLREDUCE, ("tensor",), MIB, 3, name="loss"),
+        TrafficRequest(CollectiveKind.ALLTONEXT, ("pipeline",), 8 * MIB, 64, name="to the next stage"),
+        TrafficRequest(CollectiveKind.ALLREDUCE, ("data",), 512 * MIB, 1, "backward", "gradients"),
+        TrafficRequest(CollectiveKind.ALLTOALL, ("data",), 16 * MIB, 16, name="tokens"),
+        TrafficRequest(CollectiveKind.BROADCAST, ("data", "pipeline"), MIB, 1, name="settings"),
     ),
     {"backward": 0.05},
 )
@@ -91,18 +94,15 @@ def sizes(num_devices: int) -> Iterator[Axes]:
             )
 
 
-def best_programs(system: System, answer: Answer, axes: Axes) -> int:
+def best_programs(system: System, result: PlacementResult, axes: Axes) -> int:
     """The best program of every reduction of the traffic under the best placement; how many there are."""
-    assert answer.ranking is not None
-    matrix, names, found = answer.ranking.scores[0].matrix.rows, [axis.name for axis in axes], 0
-    for request in TRAFFIC.requests:
-        rows = [names.index(name) for name in request.over]
-        devices = math.prod(axes[row].size for row in rows)
-        if request.collective in PROGRAMMED and devices > 1:
-            share = shared_system(system, matrix, rows)
-            asked = reduction.Request(request.collective)
-            num_bytes = request.num_bytes * (devices if asked is reduction.Request.ALLGATHER else 1)
-            found += len(Question(share, num_bytes, asked).rank(1, replay=False).programs)
+    assert result.ranking is not None
+    matrix, sizes_of, found = result.ranking.scores[0].matrix, {axis.name: axis.size for axis in axes}, 0
+    for traffic in TRAFFIC.requests:
+        if traffic.collective in REDUCTIONS and math.prod(sizes_of[name] for name in traffic.over) > 1:
+            groups = device_groups(matrix, traffic.over)
+            request = CollectiveRequest.of_groups(traffic.collective, system, groups)
+            found += len(estimate_programs(request, traffic.num_bytes, 1))
     return found
 
 
@@ -115,13 +115,13 @@ def measure(system: System, num_devices: int, limit: float, repeat: int) -> Row:
             begin = time.perf_counter()
             # A system that remembers nothing of earlier runs.
             fresh = replace(system)
-            answer: Answer = place(fresh, axes, TRAFFIC)
+            result: PlacementResult = place(fresh, axes, TRAFFIC, replay=False)
             placed = time.perf_counter()
-            found = best_programs(fresh, answer, axes)
+            found = best_programs(fresh, result, axes)
             times.append(time.perf_counter() - begin)
             parts.append(time.perf_counter() - placed)
-        assert answer.ranking is not None
-        placements += answer.ranking.num_placements
+        assert result.ranking is not None
+        placements += result.ranking.num_placements
         programs += found
         every.append(statistics.median(times))
         searches.append(statistics.median(parts))

@@ -32,7 +32,7 @@ from hemiola.ir.opcodes import Opcode
 from hemiola.ir.plan import DEPENDENCY, NO_PEER, RANK, STEP, THREADBLOCK, Plan, Protocol
 from hemiola.report.machine import describe_machine
 from hemiola.simulator.replay import ReplayOptions, simulate
-from hemiola.simulator.tiling import Tiling
+from hemiola.simulator.runtimes.runtime_model import EqualTiles
 from hemiola.simulator.timeline import Load, Timeline
 from hemiola.topology.system import Level, Link, System
 from simulator.reference import reference_seconds
@@ -161,8 +161,8 @@ def check_tables(num_hosts: int) -> float:
 def check_reference() -> float:
     """The largest difference from the exact reference on a small oversubscribed system."""
     plan, system = compiled("allreduce_hierarchical", ranks=8, levels="4,2"), oversubscribed(2, 2, 2)
-    expected = np.array(reference_seconds([Load(plan, 1 << 22)], system, Tiling(num_tiles=4)))
-    found = simulate(plan, system, 1 << 22, tiling=Tiling(num_tiles=4), options=UNFOLDED).threadblock_seconds
+    expected = np.array(reference_seconds([Load(plan, 1 << 22)], system, EqualTiles(4)))
+    found = simulate(plan, system, 1 << 22, runtime=EqualTiles(4), options=UNFOLDED).threadblock_seconds
     return float(np.abs(found / expected - 1).max())
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hemiola import _core
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import HemiolaError, LabError
 from hemiola.integrations.bench.backend import IN_PLACE, Task
 from hemiola.integrations.bench.backend_processes import BackendProcesses
@@ -32,8 +33,8 @@ from hemiola.lab.namespaces import obstacle
 from hemiola.lab.session import OWN, Session, open_session
 from hemiola.report.machine import describe_machine
 from hemiola.runtime.plans.plan_source import PlanRequest
-from hemiola.simulator.fit_host import Cores, HostRun, fit_host
-from hemiola.simulator.fit_runtime import Observation, RuntimeConstants, fit_runtime
+from hemiola.simulator.calibrate.fit_host import Cores, HostRun, fit_host
+from hemiola.simulator.calibrate.fit_runtime import Observation, RuntimeConstants, fit_runtime
 from hemiola.simulator.timeline import Load
 from hemiola.topology.system import System
 from hemiola.tuning.library_plans import LibraryPlans
@@ -55,7 +56,8 @@ HOST_SWEEPS, HOST_ROUNDS = 3, 3
 """Over all numbers of ranks, and of each of them: the speed of a machine changes from minute to minute."""
 ELEMENT_BYTES = 4
 FITTED_RANKS, OTHER_RANKS = (2, 4, 8), (3, 6)
-FITTED_KINDS, OTHER_KINDS = ("allreduce", "alltoall"), ("allgather",)
+FITTED_KINDS = (CollectiveKind.ALLREDUCE, CollectiveKind.ALLTOALL)
+OTHER_KINDS = (CollectiveKind.ALLGATHER,)
 HOST_TIMEOUT = 120.0
 HOST_LIMIT = 0.2
 
@@ -113,7 +115,7 @@ def allreduces(levels: tuple[int, int], *, many: bool) -> dict[str, Plan]:
 
 
 def cases(
-    session: Session, part: str, shape: str, kind: str, size: int, plans: Mapping[str, Plan]
+    session: Session, part: str, shape: str, kind: CollectiveKind, size: int, plans: Mapping[str, Plan]
 ) -> Iterator[Case]:
     """Measure some plans."""
     system = session.lab.system
@@ -127,7 +129,7 @@ def fitted(sizes: tuple[int, ...]) -> Iterator[Case]:
     with open_session(FITTED_SHAPE) as session:
         for size in sizes:
             plans = allreduces(LEVELS[FITTED_SHAPE], many=True)
-            yield from cases(session, "fitted", FITTED_SHAPE, "allreduce", size, plans)
+            yield from cases(session, "fitted", FITTED_SHAPE, CollectiveKind.ALLREDUCE, size, plans)
 
 
 def other_shapes(sizes: tuple[int, ...], shapes: tuple[str, ...]) -> Iterator[Case]:
@@ -136,7 +138,7 @@ def other_shapes(sizes: tuple[int, ...], shapes: tuple[str, ...]) -> Iterator[Ca
         with open_session(shape) as session:
             for size in sizes:
                 plans = allreduces(LEVELS[shape], many=shape in ("4x2", "4x4"))
-                yield from cases(session, "other shapes", shape, "allreduce", size, plans)
+                yield from cases(session, "other shapes", shape, CollectiveKind.ALLREDUCE, size, plans)
 
 
 def other_collectives(sizes: tuple[int, ...]) -> Iterator[Case]:
@@ -154,8 +156,10 @@ def other_collectives(sizes: tuple[int, ...]) -> Iterator[Case]:
         }
         with open_session(shape) as session:
             for size in sizes:
-                yield from cases(session, "other collectives", shape, "allgather", size // num_ranks, gathers)
-                yield from cases(session, "other collectives", shape, "alltoall", size, exchanges)
+                yield from cases(session, "other collectives", shape, CollectiveKind.ALLGATHER, size, gathers)
+                yield from cases(
+                    session, "other collectives", shape, CollectiveKind.ALLTOALL, size, exchanges
+                )
     shape = "rails-2x4"
     nexts = {
         "plain sends": plan_of("alltonext_direct", 8),
@@ -163,7 +167,7 @@ def other_collectives(sizes: tuple[int, ...]) -> Iterator[Case]:
     }
     with open_session(shape) as session:
         for size in sizes:
-            yield from cases(session, "other collectives", shape, "alltonext", size // 2, nexts)
+            yield from cases(session, "other collectives", shape, CollectiveKind.ALLTONEXT, size // 2, nexts)
 
 
 def groups(sizes: tuple[int, ...], shapes: tuple[str, ...]) -> Iterator[Case]:
@@ -173,7 +177,7 @@ def groups(sizes: tuple[int, ...], shapes: tuple[str, ...]) -> Iterator[Case]:
             system = session.lab.system
             for size in sizes:
                 plans = {"two rings": plan_of("allreduce_ring", system.num_ranks // NUM_GROUPS)}
-                for measured in session.measure_groups("allreduce", size, plans, ROUNDS, GROUPS):
+                for measured in session.measure_groups(CollectiveKind.ALLREDUCE, size, plans, ROUNDS, GROUPS):
                     loads = tuple(
                         _group(plans[measured.label], size, system, group) for group in range(NUM_GROUPS)
                     )
@@ -223,7 +227,7 @@ def judge_lab(quick: bool) -> tuple[dict[str, Any], list[Row]]:
 
 def host_runs(sizes: Sequence[int]) -> list[HostRun]:
     """All numbers of ranks, collectives and sizes on this machine, several times over; the median of each."""
-    found: dict[tuple[int, str, int], list[float]] = {}
+    found: dict[tuple[int, CollectiveKind, int], list[float]] = {}
     for _ in range(HOST_SWEEPS):
         for num_ranks in sorted((*FITTED_RANKS, *OTHER_RANKS)):
             with BackendProcesses(OWN, num_ranks, HOST_TIMEOUT) as backend:

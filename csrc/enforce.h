@@ -21,8 +21,8 @@ template <typename... Parts>
 }  // namespace hemiola::detail
 
 // Example: ENFORCE(slot < num_slots, "slot ", slot, " of ", num_slots);
-#define ENFORCE(condition, ...)                                                                        \
-  do {                                                                                                 \
-    if (!(condition)) [[unlikely]]                                                                     \
-      ::hemiola::detail::enforce_failed(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__);    \
+#define ENFORCE(condition, ...)                                                                     \
+  do {                                                                                              \
+    if (!(condition)) [[unlikely]]                                                                  \
+      ::hemiola::detail::enforce_failed(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
   } while (false)

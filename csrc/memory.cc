@@ -44,9 +44,11 @@ void Memory::resize(size_t buffer, uint32_t size) {
 
 Memory::Position Memory::find(const std::vector<Block>& blocks, uint32_t chunk) const {
   const auto block = std::upper_bound(blocks.begin(), blocks.end(), chunk,
-                                      [](uint32_t c, const Block& b) { return c < b.front().first; }) - 1;
-  const auto entry = std::upper_bound(block->begin(), block->end(), chunk,
-                                      [](uint32_t c, const Stored& s) { return c < s.first; }) - 1;
+                                      [](uint32_t c, const Block& b) { return c < b.front().first; }) -
+                     1;
+  const auto entry =
+      std::upper_bound(block->begin(), block->end(), chunk, [](uint32_t c, const Stored& s) { return c < s.first; }) -
+      1;
   return {static_cast<size_t>(block - blocks.begin()), static_cast<size_t>(entry - block->begin())};
 }
 
@@ -89,8 +91,12 @@ void Memory::write(size_t buffer, uint32_t first, const Segments& contents, uint
     push(at, s.value, written_at);
     at += s.count;
   }
-  Position last = find(blocks, end - 1);
-  Position stop = next(blocks, last);
+  // The entries up to the last one that is overwritten go anyway, so they are walked over.
+  Position last = from, stop = next(blocks, last);
+  while (stop.block < blocks.size() && blocks[stop.block][stop.entry].first < end) {
+    last = stop;
+    stop = next(blocks, stop);
+  }
   const uint32_t last_end = stop.block < blocks.size() ? blocks[stop.block][stop.entry].first : sizes_[buffer];
   if (end < last_end) {
     push(end, blocks[last.block][last.entry].at(end), blocks[last.block][last.entry].written_at);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -17,12 +18,13 @@ class Pieces {
  public:
   // `num_chunks` is the size of the layout, `expected` about how many ranges will come.
   Pieces(uint32_t num_chunks, size_t expected) : dense_(num_chunks <= 8 * expected + 4096), num_chunks_(num_chunks) {
-    if (dense_) table_.assign(size_t{num_chunks} + 1, 0);
+    if (dense_) begins_.assign(size_t{num_chunks} / 64 + 1, 0);
   }
 
   void cut(uint32_t chunk, uint32_t count) {
     if (dense_) {
-      table_[chunk] = table_[chunk + count] = 1;
+      mark(chunk);
+      mark(chunk + count);
     } else {
       borders_.push_back(chunk);
       borders_.push_back(chunk + count);
@@ -32,11 +34,17 @@ class Pieces {
   // No more cuts; from here on chunks can be looked up.
   void finish() {
     if (dense_) {
-      table_[0] = 1;
-      for (uint32_t chunk = 0; chunk <= num_chunks_; ++chunk) {
-        if (table_[chunk] != 0) borders_.push_back(chunk);
-        table_[chunk] = static_cast<uint32_t>(borders_.size()) - 1;
+      mark(0);
+      pieces_before_.reserve(begins_.size() + 1);
+      uint32_t total = 0;
+      for (uint64_t word : begins_) {
+        pieces_before_.push_back(total);
+        total += count_ones(word);
       }
+      borders_.reserve(size_t{total} + 1);
+      for (size_t at = 0; at < begins_.size(); ++at)
+        for (uint64_t word = begins_[at]; word != 0; word &= word - 1)
+          borders_.push_back(static_cast<uint32_t>(64 * at) + static_cast<uint32_t>(std::countr_zero(word)));
     } else {
       borders_.push_back(0);
       std::ranges::sort(borders_);
@@ -49,7 +57,10 @@ class Pieces {
   uint32_t start(uint32_t piece) const { return borders_[piece]; }
   uint32_t length(uint32_t piece) const { return borders_[piece + 1] - borders_[piece]; }
   uint32_t of(uint32_t chunk) const {
-    if (dense_) return table_[chunk];
+    if (dense_) {
+      const uint64_t up_to_it = begins_[chunk / 64] << (63 - chunk % 64);
+      return pieces_before_[chunk / 64] + count_ones(up_to_it) - 1;
+    }
     return static_cast<uint32_t>(std::ranges::upper_bound(borders_, chunk) - borders_.begin()) - 1;
   }
   // The pieces of a range that was cut out before.
@@ -62,9 +73,20 @@ class Pieces {
   }
 
  private:
+  // Processors of before 2008 have no instruction for this, so without it the compiler would call a function.
+  static uint32_t count_ones(uint64_t x) {
+    x -= x >> 1 & 0x5555555555555555;
+    x = (x & 0x3333333333333333) + (x >> 2 & 0x3333333333333333);
+    return static_cast<uint32_t>(((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
+  }
+  void mark(uint32_t chunk) { begins_[chunk / 64] |= uint64_t{1} << chunk % 64; }
+
   bool dense_;
   uint32_t num_chunks_;
-  std::vector<uint32_t> table_;    // dense: chunk -> piece
+  // Dense: whether a piece begins at a chunk, a bit each, and how many do before each word. It is small enough to stay
+  // in the cache, where a number per chunk would not.
+  std::vector<uint64_t> begins_;
+  std::vector<uint32_t> pieces_before_;
   std::vector<uint32_t> borders_;  // where pieces begin, and the end
 };
 

@@ -35,7 +35,8 @@ Trace::Trace(std::span<const uint32_t> inputs, std::span<const uint32_t> outputs
     for (size_t buffer : {0, 1}) memory_.resize(numbers_[rank][buffer], sizes[buffer]);
   }
   for (const Holding& row : held)
-    memory_.write(number(row.rank, row.buffer), row.index, {{row.count, values_.input(row.rank, row.input_index), 0}}, 0);
+    memory_.write(number(row.rank, row.buffer), row.index, {{row.count, values_.input(row.rank, row.input_index), 0}},
+                  0);
 }
 
 Trace::Place Trace::locate(uint32_t rank, uint32_t buffer, uint32_t index) const {
@@ -111,11 +112,12 @@ int64_t Trace::check_fresh(uint32_t rank, uint32_t buffer, uint32_t index, uint3
 }
 
 int64_t Trace::record(Kind kind, uint32_t src_rank, uint32_t src_buffer, uint32_t src_index, uint32_t src_stamp,
-                      int64_t dst_rank, uint32_t dst_buffer, int64_t dst_index, uint32_t dst_stamp,
-                      uint32_t count, int32_t channel, int32_t send_threadblock, int32_t recv_threadblock,
-                      uint32_t parallel, uint32_t line) {
+                      int64_t dst_rank, uint32_t dst_buffer, int64_t dst_index, uint32_t dst_stamp, uint32_t count,
+                      int32_t channel, int32_t send_threadblock, int32_t recv_threadblock, uint32_t parallel,
+                      uint32_t line) {
   if (operations_.size() >= kMaxOperations) return fail(FaultKind::too_large, src_rank, src_buffer, src_index, 0);
-  if (int64_t fault = check_contents(src_rank, src_buffer, src_index, count, src_stamp, source_); fault < 0) return fault;
+  if (int64_t fault = check_contents(src_rank, src_buffer, src_index, count, src_stamp, source_); fault < 0)
+    return fault;
   if (int64_t fault = check_range(dst_rank, dst_buffer, dst_index, count, kind == Kind::copy); fault < 0) return fault;
   const auto to_rank = static_cast<uint32_t>(dst_rank), to_index = static_cast<uint32_t>(dst_index);
   const Place from = locate(src_rank, src_buffer, src_index), to = locate(to_rank, dst_buffer, to_index);
@@ -124,15 +126,33 @@ int64_t Trace::record(Kind kind, uint32_t src_rank, uint32_t src_buffer, uint32_
     return fail(FaultKind::overlap, to_rank, dst_buffer, dst_index, 0);
   if (same_buffer && from.index == to.index && kind == Kind::copy) return static_cast<int64_t>(operations_.size());
   if (kind == Kind::reduce) {
-    if (int64_t fault = check_contents(to_rank, dst_buffer, to_index, count, dst_stamp, target_); fault < 0) return fault;
+    if (int64_t fault = check_contents(to_rank, dst_buffer, to_index, count, dst_stamp, target_); fault < 0)
+      return fault;
     if (int64_t fault = add_up(to_rank, dst_buffer, to_index); fault < 0) return fault;
   }
   operations_.push_back({static_cast<uint16_t>(kind), static_cast<uint16_t>(from.buffer),
-                         static_cast<uint16_t>(to.buffer), 0, src_rank, from.index, to_rank, to.index, count,
-                         channel, send_threadblock, recv_threadblock, parallel, 0, line});
+                         static_cast<uint16_t>(to.buffer), 0, src_rank, from.index, to_rank, to.index, count, channel,
+                         send_threadblock, recv_threadblock, parallel, 0, line});
   const auto now = static_cast<uint32_t>(operations_.size());
   memory_.write(number(to_rank, to.buffer), to.index, kind == Kind::reduce ? sums_ : source_, now);
   return now;
+}
+
+std::pair<size_t, int64_t> Trace::record_moves(std::span<const Move> moves, int32_t channel, uint32_t parallel,
+                                               uint32_t line) {
+  if (const size_t needed = operations_.size() + moves.size(); needed > operations_.capacity())
+    operations_.reserve(std::max(needed, 2 * operations_.capacity()));
+  for (size_t row = 0; row < moves.size(); ++row) {
+    const Move& m = moves[row];
+    const auto src_buffer = static_cast<uint32_t>(m.src_buffer), now = static_cast<uint32_t>(operations_.size());
+    int64_t code = check_range(m.src_rank, src_buffer, m.src_index, m.count, false);
+    if (code >= 0)
+      code = record(static_cast<Kind>(m.kind), static_cast<uint32_t>(m.src_rank), src_buffer,
+                    static_cast<uint32_t>(m.src_index), now, m.dst_rank, static_cast<uint32_t>(m.dst_buffer),
+                    m.dst_index, now, static_cast<uint32_t>(m.count), channel, kAutomatic, kAutomatic, parallel, line);
+    if (code < 0) return {row, code};
+  }
+  return {moves.size(), 0};
 }
 
 // The sums of source and target; a fault where a contribution is in both. Nothing is stored yet.

@@ -16,20 +16,15 @@ namespace hemiola {
 
 // Why an operation was refused; Python says it in words (hemiola/language/faults.py).
 enum class FaultKind : int64_t {
-  stale = -1,
-  uninitialized = -2,
-  rank = -3,
-  index = -4,
-  count = -5,
-  double_count = -6,
-  overlap = -7,
-  too_large = -8,
+#define TRACE_FAULT(name, code) name = code,
+#include "trace_faults.def"
+#undef TRACE_FAULT
 };
 
 struct Fault {
   uint32_t rank = 0, buffer = 0;
   int64_t index = 0, size = 0;
-  uint32_t line = 0;  // of the operation that wrote the chunk last, 0 for none
+  uint32_t line = 0;                           // of the operation that wrote the chunk last, 0 for none
   uint32_t origin_rank = 0, origin_index = 0;  // the contribution that is counted twice
 };
 
@@ -43,8 +38,11 @@ class Trace {
   // The stamp of what was written, or a FaultKind.
   int64_t record(Kind kind, uint32_t src_rank, uint32_t src_buffer, uint32_t src_index, uint32_t src_stamp,
                  int64_t dst_rank, uint32_t dst_buffer, int64_t dst_index, uint32_t dst_stamp, uint32_t count,
-                 int32_t channel, int32_t send_threadblock, int32_t recv_threadblock, uint32_t parallel,
-                 uint32_t line);
+                 int32_t channel, int32_t send_threadblock, int32_t recv_threadblock, uint32_t parallel, uint32_t line);
+  // Records every row in order, with references taken when its turn comes. How many were recorded, and the
+  // FaultKind of the row behind them, or 0.
+  std::pair<size_t, int64_t> record_moves(std::span<const Move> moves, int32_t channel, uint32_t parallel,
+                                          uint32_t line);
   int64_t check_fresh(uint32_t rank, uint32_t buffer, uint32_t index, uint32_t count, uint32_t stamp);
   int64_t size(int64_t rank, uint32_t buffer) const;
   // False when nothing was written there; otherwise (rank, input chunk) of what it adds up.

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kMiddle = int64_t{1} << 30;
 
 uint64_t hash_node(uint32_t lhs, uint32_t rhs, int32_t shift) {
-  uint64_t x = (uint64_t{lhs} << 32 | rhs) ^ uint64_t{static_cast<uint32_t>(shift)} * 0x9e3779b97f4a7c15ULL;
+  uint64_t x = (uint64_t{lhs} << 32 | rhs) ^ uint64_t { static_cast<uint32_t>(shift) } * 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ULL;
   return x ^ (x >> 32);
 }
@@ -44,7 +44,8 @@ uint32_t Values::intern(uint32_t lhs, uint32_t rhs, int32_t shift) {
       table_[at] = id;
       const bool left = keeps_left_base(lhs, rhs);
       const AtomSets::Id stays = nodes_[left ? lhs : rhs].set;
-      const AtomSets::Id moves = sets_.shifted(nodes_[left ? rhs : lhs].set, (left ? -int64_t{shift} : shift) * num_ranks_);
+      const AtomSets::Id moves =
+          sets_.shifted(nodes_[left ? rhs : lhs].set, (left ? -int64_t{shift} : shift) * num_ranks_);
       const uint64_t size = std::min<uint64_t>(uint64_t{nodes_[lhs].size} + nodes_[rhs].size, 0xffffffff);
       nodes_.push_back({lhs, rhs, shift, static_cast<uint32_t>(size), sets_.disjoint_union(moves, stays)});
       if (nodes_.size() * 2 > table_.size()) grow();

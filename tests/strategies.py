@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from hemiola.collectives import KINDS, Buffer, Collective, Custom
+from hemiola.collectives import FACTS, KINDS, Buffer, Collective, Custom
 from hemiola.ir.opcodes import TRAITS, Opcode
 from hemiola.ir.plan import DEPENDENCY, NO_PEER, RANK, STEP, THREADBLOCK, Plan, Protocol
 
@@ -17,7 +17,7 @@ def collectives(draw: st.DrawFn) -> Collective:
     """Any collective of few ranks and chunks."""
     num_ranks, chunks = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     kind = draw(st.sampled_from(sorted(KINDS)))
-    in_place = KINDS[kind].can_be_in_place and draw(st.booleans())
+    in_place = FACTS[kind].can_be_in_place and draw(st.booleans())
     if kind == "custom":
         sizes = draw(st.lists(st.integers(1, 3), min_size=num_ranks, max_size=num_ranks))
         promises = {(rank, 0): [(0, 0), *([(rank, 0)] if rank else [])] for rank in range(num_ranks)}

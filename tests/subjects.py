@@ -9,7 +9,7 @@ from random import Random
 
 import hand_made
 from hemiola.algorithms.library import ALGORITHMS, build
-from hemiola.collectives import KINDS
+from hemiola.collectives import FACTS
 from hemiola.compiler.compile import compile_program
 from hemiola.compiler.options import CompileOptions
 from hemiola.ir.formats import read_plan
@@ -48,7 +48,7 @@ def _argument_sets(name: str) -> Iterator[Mapping[str, str]]:
     )
     for shape in shapes:
         yield {**shape, **shallow}
-    if KINDS[algorithm.kind].can_be_in_place:
+    if FACTS[algorithm.kind].can_be_in_place:
         yield {**shapes[0], **shallow, "in-place": "true"}
     yield {**shapes[0], **shallow, "instances": "2", "protocol": "LL"}
 

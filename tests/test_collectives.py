@@ -7,15 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hemiola.collectives import (
-    KINDS,
+    FACTS,
     AllReduce,
     AllToNext,
     Broadcast,
     Buffer,
     Collective,
+    CollectiveKind,
     Custom,
     Reduce,
     SendRecv,
+    parse_kind,
 )
 from hemiola.errors import CollectiveError
 
@@ -44,9 +46,9 @@ def closed_form(c: Collective) -> Wanted:
 
 @st.composite
 def standard(draw: st.DrawFn) -> Collective:
-    kind = draw(st.sampled_from([kind for kind in KINDS if kind != "custom"]))
+    kind = draw(st.sampled_from([kind for kind in FACTS if kind is not CollectiveKind.CUSTOM]))
     num_ranks = draw(st.integers(1, 6))
-    in_place = KINDS[kind].can_be_in_place and draw(st.booleans())
+    in_place = FACTS[kind].can_be_in_place and draw(st.booleans())
     root, peer = (draw(st.integers(0, num_ranks - 1)) for _ in range(2))
     return Collective(kind, num_ranks, draw(st.integers(1, 4)), in_place, root, peer)
 
@@ -102,13 +104,13 @@ def test_a_collective_of_ones_own() -> None:
     [
         (lambda: AllReduce(0), "between 1 and 1048576 ranks, but has 0"),
         (lambda: AllReduce(2, chunks=0), "at least one chunk"),
-        (lambda: Collective("alltoall", 1 << 20, 1 << 20), "at most 268435456 per buffer"),
+        (lambda: Collective(CollectiveKind.ALLTOALL, 1 << 20, 1 << 20), "at most 268435456 per buffer"),
         (lambda: Broadcast(4, root=4), "root 4 of broadcast is not one of 4 ranks"),
         (lambda: Reduce(4, root=-1), "root -1 of reduce is not one of 4 ranks"),
         (lambda: SendRecv(2, destination=5), "peer 5 of sendrecv is not one of 2 ranks"),
-        (lambda: Collective("allsum", 2), "no collective 'allsum'; known are allreduce, allgather"),
-        (lambda: Collective("alltonext", 2, in_place=True), "alltonext has no in-place form; leave in_place out"),
-        (lambda: Collective("custom", 2), "a custom collective is made with Custom"),
+        (lambda: Collective(parse_kind("allsum"), 2), "no collective 'allsum'; known are allreduce, allgather"),
+        (lambda: Collective(CollectiveKind.ALLTONEXT, 2, in_place=True), "alltonext has no in-place form; leave in_place out"),
+        (lambda: Collective(CollectiveKind.CUSTOM, 2), "a custom collective is made with Custom"),
         (lambda: Custom(input_chunks=[1], output_chunks=[1, 1], promises={}), "names 1 ranks and output_chunks 2"),
         (lambda: Custom(input_chunks=[1], output_chunks=[1], promises={(0, 1): [(0, 0)]}), "chunk 1 of rank 0's output"),
         (lambda: Custom(input_chunks=[1], output_chunks=[1], promises={(0, 0): [(0, 2)]}), "chunk 2 of rank 0's input"),

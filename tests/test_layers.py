@@ -1,23 +1,27 @@
-"""The laws of the house: who may import whom, and which file names are not used."""
+"""The laws of the house: who may import whom, who may read links, that everything is used, and how files are not called."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "src" / "hemiola"
+from hemiola.cli.main import VERBS
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "hemiola"
 
 ROWS: tuple[tuple[str, ...], ...] = (
-    ("errors", "units", "_core"),
+    ("errors", "units", "cache", "on_demand", "_core"),
     ("topology", "collectives"),
     ("ir",),
     ("language", "algorithms", "compiler"),
     ("simulator", "runtime"),
+    ("cost",),
     ("tuning", "placement", "synthesis"),
-    ("fusion", "planner"),
+    ("fusion", "planner", "planning"),
     ("integrations", "torch", "jax", "lab", "report"),
-    ("cli",),
+    ("cli", "__main__"),
 )
 """From the ground up: a file imports only from its own row or a row before it."""
 
@@ -27,6 +31,25 @@ FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "core
 
 PUBLIC_DOOR = Path("__init__.py")
 """Relative to the package; it gives users what they need, from every row."""
+
+READS_LINKS = {"topology", "simulator", "cost", "fusion", "planner", "lab"}
+"""Who may read how fast a link is; everybody else asks `cost` what something takes."""
+SPEEDS = {"bandwidth_in", "bandwidth_out", "latency"}
+"""Attributes that only links, edges and what they are made of have."""
+HAVE_BANDWIDTH = {"link", "edge", "fabric"}
+"""Names of values whose ``bandwidth`` is that of links; the word alone is also an option and a result."""
+OTHER_LATENCIES = {
+    ("synthesis/costs.py", "time.latency"): "of a StepTime, which is an estimate of `cost`",
+    ("synthesis/costs.py", "way[1].latency"): "of a StepTime, which is an estimate of `cost`",
+}
+"""File and expression of reads that look like those of links and are none, and of what they are."""
+
+DOORS = ("hemiola", "hemiola.torch", "hemiola.jax", "hemiola.__main__", "hemiola.cli.main")
+"""Where users come in, beside the verbs."""
+REFERENCES = {
+    "hemiola.ir.dag_text": "prints the levels above the plan; the golden files of the compiler's passes are compared in it",
+}
+"""Modules that nothing but a test uses, and what they are good for there."""
 
 
 def test_files_import_only_from_their_row_or_a_row_above() -> None:
@@ -41,6 +64,35 @@ def test_files_import_only_from_their_row_or_a_row_above() -> None:
 def test_file_names_say_what_is_inside() -> None:
     problems = [problem for path in source_files(PACKAGE) for problem in name_problems(path)]
     assert not problems, "\n" + "\n".join(problems)
+
+
+def test_only_costs_are_made_of_bandwidths_and_latencies() -> None:
+    problems = [
+        problem
+        for path in source_files(PACKAGE)
+        if path.suffix == ".py"
+        for problem in link_problems(path, (PACKAGE / path).read_text("utf-8"))
+    ]
+    assert not problems, "\n" + "\n".join(problems)
+
+
+def test_reads_that_are_none_of_links_are_still_there() -> None:
+    for path, expression in OTHER_LATENCIES:
+        assert expression in (PACKAGE / path).read_text("utf-8"), (path, expression)
+
+
+def test_every_module_is_used() -> None:
+    uses = uses_of_modules()
+    starts = {*DOORS, *(f"hemiola.cli.{verb}" for verb in VERBS), *used_by(ROOT / "benchmarks", uses)}
+    idle = set(uses) - reached(starts, uses) - set(REFERENCES)
+    assert not idle, f"no verb, public name or benchmark uses {', '.join(sorted(idle))}"
+
+
+def test_references_are_used_by_tests_and_by_nothing_else() -> None:
+    uses = uses_of_modules()
+    starts = {*DOORS, *(f"hemiola.cli.{verb}" for verb in VERBS), *used_by(ROOT / "benchmarks", uses)}
+    assert not set(REFERENCES) & reached(starts, uses)
+    assert set(REFERENCES) <= used_by(ROOT / "tests", uses)
 
 
 def source_files(package: Path) -> list[Path]:
@@ -99,6 +151,82 @@ def modules_of(path: Path, node: ast.ImportFrom) -> list[str]:
     return [module]
 
 
+def link_problems(path: Path, source: str) -> Iterator[str]:
+    """One sentence for each read of a link's bandwidth or latency where costs are none of a file's business."""
+    if top_level_name(path) in READS_LINKS:
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and is_speed(node):
+            expression = ast.unparse(node)
+            if (path.as_posix(), expression) not in OTHER_LATENCIES:
+                yield f"hemiola/{path}:{node.lineno}: reads {expression}; ask hemiola.cost what something takes"
+
+
+def is_speed(node: ast.Attribute) -> bool:
+    """Whether an attribute is how fast or how far a link is."""
+    if node.attr == "bandwidth":
+        owner = node.value
+        name = (
+            owner.attr
+            if isinstance(owner, ast.Attribute)
+            else owner.id
+            if isinstance(owner, ast.Name)
+            else ""
+        )
+        return name.rpartition("_")[2] in HAVE_BANDWIDTH
+    return node.attr in SPEEDS
+
+
+def uses_of_modules() -> dict[str, set[str]]:
+    """Of every module, those that it imports or names."""
+    files = {module_name(path): path for path in source_files(PACKAGE) if path.suffix == ".py"}
+    return {
+        name: set(used_modules(path, (PACKAGE / path).read_text("utf-8"), files))
+        for name, path in files.items()
+    }
+
+
+def module_name(path: Path) -> str:
+    parts = ("hemiola", *path.with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def used_by(folder: Path, modules: Iterable[str]) -> set[str]:
+    """What the files of a folder outside the package use."""
+    known = set(modules)
+    return {
+        name
+        for path in folder.rglob("*.py")
+        for name in used_modules(Path(path.name), path.read_text("utf-8"), known)
+    }
+
+
+def used_modules(path: Path, source: str, known: Iterable[str]) -> Iterator[str]:
+    """The modules that a file imports, wherever, or names in a text: to import them later or to start them with ``-m``."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            modules = modules_of(path, node)
+            names |= {*modules, *(f"{module}.{alias.name}" for module in modules for alias in node.names)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names |= {node.value, f"hemiola.{node.value}"} if path == PUBLIC_DOOR else {node.value}
+    return (name for name in known if name in names)
+
+
+def reached(starts: Iterable[str], uses: Mapping[str, set[str]]) -> set[str]:
+    """What is used from some modules on; who uses a module uses the packages around it as well."""
+    found: set[str] = set()
+    left = list(starts)
+    while left:
+        name = left.pop()
+        if name in uses and name not in found:
+            found.add(name)
+            left += [*uses[name], name.rpartition(".")[0]]
+    return found
+
+
 def name_problems(path: Path) -> Iterator[str]:
     for part in (*path.parts[:-1], path.stem):
         if FORBIDDEN_NAMES & {part, *part.split("_")} and part != "_core":
@@ -151,3 +279,44 @@ def test_a_file_in_no_row_is_named() -> None:
 )
 def test_an_empty_name_is_named(path: str) -> None:
     assert len(list(name_problems(Path(path)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "expression"),
+    [
+        ("best = max(link.bandwidth_out for link in links)\n", "link.bandwidth_out"),
+        ("least = system.levels[0].link.bandwidth_in\n", "system.levels[0].link.bandwidth_in"),
+        ("late = edge.latency\n", "edge.latency"),
+        ("rate = level.fabric.bandwidth\n", "level.fabric.bandwidth"),
+        ("rate = slow_edge.bandwidth\n", "slow_edge.bandwidth"),
+    ],
+)
+def test_a_read_of_a_link_is_named(source: str, expression: str) -> None:
+    (problem,) = link_problems(Path("tuning/tune.py"), source)
+    assert problem.startswith(f"hemiola/tuning/tune.py:1: reads {expression};")
+    assert not list(link_problems(Path("cost/price.py"), source))
+
+
+def test_other_bandwidths_are_nobodys_links() -> None:
+    assert not list(link_problems(Path("cli/systems.py"), "print(options.bandwidth, latency)\n"))
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("cli/run.py", "from hemiola.ir import plan\n"),
+        ("cli/run.py", "import hemiola.ir.plan\n"),
+        ("cli/run.py", "def late():\n    from hemiola.ir.plan import Plan\n"),
+        ("cli/run.py", "START = ['-m', 'hemiola.ir.plan']\n"),
+        ("ir/verify.py", "from .plan import Plan\n"),
+        ("__init__.py", "_TABLE = (('Plan Protocol', 'ir.plan'),)\n"),
+    ],
+)
+def test_a_use_of_a_module_is_seen(path: str, source: str) -> None:
+    assert "hemiola.ir.plan" in used_modules(Path(path), source, ["hemiola.ir.plan", "hemiola.ir.text"])
+    assert "hemiola.ir.text" not in used_modules(Path(path), source, ["hemiola.ir.plan", "hemiola.ir.text"])
+
+
+def test_who_is_used_by_the_unused_alone_is_unused() -> None:
+    uses = {"a": {"a.b"}, "a.b": {"c.d"}, "c": set[str](), "c.d": set[str](), "e": {"f"}, "f": {"e"}}
+    assert reached(["a"], uses) == {"a", "a.b", "c", "c.d"}

@@ -23,8 +23,8 @@
 
 #include "enforce.h"
 #include "runtime/clock.h"
-#include "runtime/endpoint.h"
 #include "runtime/core_pin.h"
+#include "runtime/endpoint.h"
 #include "runtime/executor.h"
 #include "runtime/kernels.h"
 
@@ -83,18 +83,21 @@ Tables read_tables(const std::string& path) {
 }
 
 // The ring as one would write it for this transport: reduce around the ring, then copy around it, a tile after
-// another, every message straight from one slot into the next, or passed on where it lies; what came around last makes
-// room for what is sent next in the same sweep. Results go through the caches: in place, they hold what was sent from
-// there.
+// another, every message straight from one slot into the next, or forwarded where it lies; what is sent next takes the
+// place of what came around last in the same sweep. Results go through the caches: in place, they hold what was sent
+// from there.
 class RingByHand {
  public:
   RingByHand(Endpoint& endpoint, size_t num_bytes, uint32_t message_bytes, uint32_t spins)
-      : rank_(endpoint.rank()), num_ranks_(endpoint.num_ranks()),
+      : rank_(endpoint.rank()),
+        num_ranks_(endpoint.num_ranks()),
         send_(endpoint.send_end({(rank_ + 1) % num_ranks_, 0})),
         receive_(endpoint.receive_end({(rank_ + num_ranks_ - 1) % num_ranks_, 0})),
         next_(endpoint.bell((rank_ + 1) % num_ranks_)),
         previous_(endpoint.bell((rank_ + num_ranks_ - 1) % num_ranks_)),
-        sum_(kernels(ElementType::f32, Operator::sum)), chunk_(num_bytes / num_ranks_), tile_(message_bytes),
+        sum_(kernels(ElementType::f32, Operator::sum)),
+        chunk_(num_bytes / num_ranks_),
+        tile_(message_bytes),
         spins_(spins) {}
 
   void run(std::byte* data) {
@@ -110,14 +113,14 @@ class RingByHand {
         ring_next();
       }
       for (uint32_t k = 1; k + 1 < num_ranks_; ++k)
-        pass_on(size, chunk(k), [this, size](auto* out, auto* own, auto* in, bool stream) {
+        forward_message(size, chunk(k), [this, size](auto* out, auto* own, auto* in, bool stream) {
           sum_.reduce(out, in, own, size / sizeof(float), stream);
         });
-      pass_on(size, chunk(num_ranks_ - 1), [this, size](auto* out, auto* own, auto* in, bool stream) {
+      forward_message(size, chunk(num_ranks_ - 1), [this, size](auto* out, auto* own, auto* in, bool stream) {
         sum_.reduce_both(own, out, in, own, size / sizeof(float), stream_of(false, stream));
       });
       for (uint32_t k = 0; k + 2 < num_ranks_; ++k)
-        pass_on(size, chunk(k), [size](auto* out, auto* own, auto* in, bool stream) {
+        forward_message(size, chunk(k), [size](auto* out, auto* own, auto* in, bool stream) {
           copy_both(own, out, in, size, stream_of(false, stream));
         });
       is_sent = at + tile_ + size <= chunk_ && exchange(chunk(num_ranks_ - 2), chunk(0) + tile_, size);
@@ -128,20 +131,20 @@ class RingByHand {
  private:
   std::byte* message() {
     const SlotHeader* found;
-    for (uint32_t looks = 0; (found = receive_.peek()) == nullptr; ++looks) wait(looks);
+    for (uint32_t polls = 0; (found = receive_.peek()) == nullptr; ++polls) wait(polls);
     return receive_.payload(found);
   }
   std::byte* slot(size_t size, const std::byte* own) {
     std::byte* found;
-    for (uint32_t looks = 0; (found = send_.acquire(size, own)) == nullptr; ++looks) wait(looks);
+    for (uint32_t polls = 0; (found = send_.acquire(size, own)) == nullptr; ++polls) wait(polls);
     return found;
   }
   template <typename Put>
-  void pass_on(size_t size, std::byte* own, Put put) {
+  void forward_message(size_t size, std::byte* own, Put put) {
     std::byte *in = message(), *out = slot(size, own);
     if (send_.can_take_over(*receive_.peek(), Travel::everywhere)) {
       put(in, own, in, false);
-      receive_.release(runtime::pass_on(receive_, send_, 0));
+      receive_.release(runtime::forward_message(receive_, send_, 0));
     } else {
       put(out, own, in, send_.streams(size));
       send_.publish(0, static_cast<uint32_t>(size));
@@ -154,7 +157,7 @@ class RingByHand {
     std::byte* in = message();
     if (!send_.can_take_over(*receive_.peek(), Travel::everywhere) || send_.acquire(size) == nullptr) return false;
     runtime::exchange(own, in, next, size);
-    receive_.release(runtime::pass_on(receive_, send_, 0));
+    receive_.release(runtime::forward_message(receive_, send_, 0));
     previous_.ring();
     ring_next();
     return true;
@@ -163,15 +166,15 @@ class RingByHand {
     std::byte* in = message();
     copy(own, in, size, false);
     const SlotHeader& header = *receive_.peek();
-    receive_.release(send_.can_take_over(header, Travel::everywhere) ? send_.keep_room(header, in) : header.room);
+    receive_.release(send_.can_take_over(header, Travel::everywhere) ? send_.reuse_buffer(header, in) : header.buffer);
     previous_.ring();
   }
   void ring_next() {
     next_.ring();
     if (send_.holds_up_reader()) sched_yield();
   }
-  void wait(uint32_t looks) const {
-    if (looks < spins_)
+  void wait(uint32_t polls) const {
+    if (polls < spins_)
       __builtin_ia32_pause();
     else
       sched_yield();

@@ -76,6 +76,7 @@ DelayCounts carry_frames(const std::vector<DelayLine>& lines, int stop) {
     ways.push_back({line.far, line.near, line.delay});
   }
   std::vector<pollfd> polled;
+  polled.reserve(ways.size() + 1);
   for (const Direction& way : ways) polled.push_back({way.from, POLLIN, 0});
   polled.push_back({stop, POLLIN, 0});
   DelayCounts counts;

@@ -14,10 +14,10 @@ struct Block {
 
 // The threadblocks of one rank while they are made.
 struct RankBlocks {
-  std::vector<Block> made;                                   // automatic ones
-  std::map<int32_t, Block> by_hand;                          // number given by the user -> what it became
+  std::vector<Block> made;                                          // automatic ones
+  std::map<int32_t, Block> by_hand;                                 // number given by the user -> what it became
   std::map<std::pair<int32_t, int32_t>, int32_t> sender, receiver;  // (channel, peer) -> number
-  std::map<int32_t, int32_t> local;                          // channel -> number
+  std::map<int32_t, int32_t> local;                                 // channel -> number
 };
 
 class Assigner {
@@ -52,7 +52,8 @@ class Assigner {
     for (const Instruction& row : rows_) {
       if (row.threadblock == kAutomatic) continue;
       RankBlocks& rank = ranks_[row.rank];
-      auto [at, is_new] = rank.by_hand.try_emplace(row.threadblock, Block{row.channel, row.recv_peer, row.send_peer, row.line});
+      auto [at, is_new] =
+          rank.by_hand.try_emplace(row.threadblock, Block{row.channel, row.recv_peer, row.send_peer, row.line});
       Block& block = at->second;
       if (block.channel != row.channel && (row.send_peer != kNoPeer || row.recv_peer != kNoPeer)) {
         if (block.recv_peer != kNoPeer || block.send_peer != kNoPeer) return refuse(row, block.line, "two channels");

@@ -49,8 +49,8 @@ PlanTables emit(Instructions instructions, uint32_t num_ranks, std::span<const u
     plan.steps.push_back(step_of(instructions[i], static_cast<uint32_t>(plan.dependencies.size())));
     for (uint32_t k = first[i]; k < first[i + 1]; ++k) {
       const Instruction& other = instructions[on[k]];
-      plan.dependencies.push_back({static_cast<uint32_t>(other.threadblock),
-                                   step_at[on[k]] - plan.threadblocks[block_of(other)].first_step});
+      plan.dependencies.push_back(
+          {static_cast<uint32_t>(other.threadblock), step_at[on[k]] - plan.threadblocks[block_of(other)].first_step});
     }
   }
   return plan;

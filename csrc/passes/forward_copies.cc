@@ -19,7 +19,8 @@ class CopyForwarder {
     const bool copies = row.opcode == Opcode::cpy;
     for (uint32_t k = dst.first; k < dst.end; ++k) {
       written_[k] = now_;
-      original_[k] = copies ? memory_.source_chunk(row) + memory_.pieces().start(k) - memory_.destination_chunk(row) : kNone;
+      original_[k] =
+          copies ? memory_.source_chunk(row) + memory_.pieces().start(k) - memory_.destination_chunk(row) : kNone;
     }
   }
 

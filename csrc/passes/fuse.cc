@@ -8,7 +8,12 @@ namespace {
 class Fuser {
  public:
   Fuser(std::vector<Instruction>& rows, const RowPieces& memory, uint32_t slots)
-      : rows_(rows), memory_(memory), slots_(slots), writer_(memory.size(), kNone), origin_(memory.size()), stored_(rows.size(), 0) {}
+      : rows_(rows),
+        memory_(memory),
+        slots_(slots),
+        writer_(memory.size(), kNone),
+        origin_(memory.size()),
+        stored_(rows.size(), 0) {}
 
   // True when the row was taken into an earlier one.
   bool visit(uint32_t i) {
@@ -24,7 +29,9 @@ class Fuser {
       if (t.receives) {
         origin_[k] = {i, offset};
       } else {
-        origin_[k] = row.opcode == Opcode::cpy ? copied_origin(memory_.source_chunk(row) + offset, memory_.pieces().length(k)) : Origin{};
+        origin_[k] = row.opcode == Opcode::cpy
+                         ? copied_origin(memory_.source_chunk(row) + offset, memory_.pieces().length(k))
+                         : Origin{};
       }
       writer_[k] = i;
     }

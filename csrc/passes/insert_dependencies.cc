@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "lists.h"
 #include "passes/rows.h"
 
 namespace hemiola {
@@ -32,15 +33,15 @@ class DependencyFinder {
   void read(uint32_t i, Range range) {
     for (uint32_t k = range.first; k < range.end; ++k) {
       wait_for(i, writer_[k]);
-      if (readers_[k].empty() || readers_[k].back() != i) readers_[k].push_back(i);
+      if (readers_.empty(k) || readers_.back(k) != i) readers_.push_back(k, i);
     }
   }
 
   void write(uint32_t i, Range range) {
     for (uint32_t k = range.first; k < range.end; ++k) {
-      for (uint32_t reader : readers_[k]) wait_for(i, reader);
+      readers_.each(k, [&](uint32_t reader) { wait_for(i, reader); });
       wait_for(i, writer_[k]);
-      readers_[k].clear();
+      readers_.clear(k);
       writer_[k] = i;
     }
   }
@@ -57,7 +58,7 @@ class DependencyFinder {
   Instructions rows_;
   const RowPieces memory_;
   std::vector<uint32_t> writer_, found_;
-  std::vector<std::vector<uint32_t>> readers_;
+  Lists<uint32_t> readers_;  // of every piece, since it was written last
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "lists.h"
 #include "passes/rows.h"
 
 // The witness. Instructions are halves of operations: an operation has a half that sends and one that
@@ -98,7 +99,7 @@ class Witness {
   void find_conflicts(const Layout& layout) {
     const RowPieces memory(rows_, layout);
     writer_.assign(memory.size(), kNone);
-    readers_.assign(memory.size(), {});
+    readers_ = Lists<uint32_t>(memory.size());
     last_edge_.assign(pending_.size(), kNone);
     for (uint32_t op = 0; op < sender_.size(); ++op) {
       if (sender_[op] != kNone) read(sending(op), memory.destination(rows_[sender_[op]]));
@@ -117,15 +118,15 @@ class Witness {
   void read(uint32_t half, Range range) {
     for (uint32_t k = range.first; k < range.end; ++k) {
       add_edge(writer_[k], half);
-      if (readers_[k].empty() || readers_[k].back() != half) readers_[k].push_back(half);
+      if (readers_.empty(k) || readers_.back(k) != half) readers_.push_back(k, half);
     }
   }
 
   void write(uint32_t half, Range range) {
     for (uint32_t k = range.first; k < range.end; ++k) {
-      for (uint32_t reader : readers_[k]) add_edge(reader, half);
-      if (readers_[k].empty()) add_edge(writer_[k], half);
-      readers_[k].clear();
+      readers_.each(k, [&](uint32_t reader) { add_edge(reader, half); });
+      if (readers_.empty(k)) add_edge(writer_[k], half);
+      readers_.clear(k);
       writer_[k] = half;
     }
   }
@@ -251,7 +252,7 @@ class Witness {
   std::vector<std::pair<uint32_t, uint32_t>> edges_;
   std::vector<uint32_t> first_successor_, successors_;
   std::vector<uint32_t> writer_, last_edge_;
-  std::vector<std::vector<uint32_t>> readers_;
+  Lists<uint32_t> readers_;                             // of every piece, since it was written last
   std::unordered_map<uint32_t, uint32_t> after_split_;  // receiving half -> sending half that reads it
   std::vector<uint8_t> done_, queued_;
   std::vector<uint32_t> level_, next_level_, order_;

@@ -48,7 +48,8 @@ TurnSet choose_turns(Instructions instructions) {
            std::tuple(a.second, b.first.rank, b.first.channel, b.first.recv_peer, b.first.send_peer);
   });
   for (const auto& [turn, count] : turns) {
-    const Turn from{turn.rank, turn.channel, turn.recv_peer, kNoPeer}, to{turn.rank, turn.channel, kNoPeer, turn.send_peer};
+    const Turn from{turn.rank, turn.channel, turn.recv_peer, kNoPeer},
+        to{turn.rank, turn.channel, kNoPeer, turn.send_peer};
     if (taken.contains(from) || taken.contains(to)) continue;
     taken.insert(from);
     taken.insert(to);
@@ -58,8 +59,7 @@ TurnSet choose_turns(Instructions instructions) {
 }
 
 // Splits the fused rows for which `keep` is false; each half goes back to the place of its operation.
-std::vector<Instruction> split(Instructions instructions,
-                               const std::function<bool(const Instruction&)>& keep) {
+std::vector<Instruction> split(Instructions instructions, const std::function<bool(const Instruction&)>& keep) {
   std::vector<std::pair<uint32_t, Instruction>> sends;
   for (const Instruction& row : instructions)
     if (is_fused(row) && !keep(row)) sends.emplace_back(row.send_operation, sending_half(row));
@@ -81,9 +81,8 @@ std::vector<Instruction> split(Instructions instructions,
 
 std::vector<Instruction> pair_connections(Instructions instructions) {
   const TurnSet chosen = choose_turns(instructions);
-  return split(instructions, [&](const Instruction& row) { 
-    return row.threadblock != kAutomatic || chosen.contains(turn_of(row));
-  });
+  return split(instructions,
+               [&](const Instruction& row) { return row.threadblock != kAutomatic || chosen.contains(turn_of(row)); });
 }
 
 std::vector<Instruction> unfuse(Instructions instructions) {

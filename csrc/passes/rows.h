@@ -24,7 +24,8 @@ class RowPieces {
   uint32_t size() const { return pieces_.size(); }
   // A row that does not use its source or destination has zeros there; s has no destination, r no source.
   uint32_t source_chunk(const Instruction& row) const {
-    return traits(row.opcode).reads_source ? layout_.at(row.rank, row.src_buffer, row.src_index) : destination_chunk(row);
+    return traits(row.opcode).reads_source ? layout_.at(row.rank, row.src_buffer, row.src_index)
+                                           : destination_chunk(row);
   }
   uint32_t destination_chunk(const Instruction& row) const {
     const bool plain_send = row.opcode == Opcode::s;

@@ -8,7 +8,7 @@ namespace {
 
 using Key = std::tuple<uint32_t, uint32_t, uint32_t>;  // source, destination, channel
 
-std::vector<uint32_t> steps_that(const PlanView& plan, uint32_t block, bool OpcodeTraits::* acts) {
+std::vector<uint32_t> steps_that(const PlacedPlan& plan, uint32_t block, bool OpcodeTraits::* acts) {
   std::vector<uint32_t> found;
   for (uint32_t step = plan.threadblocks[block].first_step; step < plan.end_of_block(block); ++step)
     if (traits(plan.steps[step].opcode).*acts) found.push_back(step);
@@ -17,7 +17,7 @@ std::vector<uint32_t> steps_that(const PlanView& plan, uint32_t block, bool Opco
 
 class Connector {
  public:
-  explicit Connector(const PlanView& plan) : plan_(plan) {
+  explicit Connector(const PlacedPlan& plan) : plan_(plan) {
     result_.sending.assign(plan.threadblocks.size(), kNone);
     result_.receiving.assign(plan.threadblocks.size(), kNone);
     result_.matching_send.assign(plan.steps.size(), kNone);
@@ -27,11 +27,11 @@ class Connector {
     for (uint32_t block = 0; block < plan_.threadblocks.size(); ++block) {
       const Threadblock& b = plan_.threadblocks[block];
       if (b.send_peer != kNoPeer)
-        result_.sending[block] =
-            take({b.rank, static_cast<uint32_t>(b.send_peer), b.channel}, block, result_.sender, ConnectionFaultKind::two_senders);
+        result_.sending[block] = take({b.rank, static_cast<uint32_t>(b.send_peer), b.channel}, block, result_.sender,
+                                      ConnectionFaultKind::two_senders);
       if (b.recv_peer != kNoPeer)
-        result_.receiving[block] =
-            take({static_cast<uint32_t>(b.recv_peer), b.rank, b.channel}, block, result_.receiver, ConnectionFaultKind::two_receivers);
+        result_.receiving[block] = take({static_cast<uint32_t>(b.recv_peer), b.rank, b.channel}, block,
+                                        result_.receiver, ConnectionFaultKind::two_receivers);
     }
     for (uint32_t connection = 0; connection < result_.sender.size(); ++connection) match(connection);
     return std::move(result_);
@@ -45,7 +45,7 @@ class Connector {
       result_.receiver.push_back(kNone);
     }
     if (owner[at->second] != kNone) {
-      result_.faults.push_back({static_cast<uint32_t>(two), block, owner[at->second], kNone, kNone});
+      result_.faults.push_back({two, block, owner[at->second], kNone, kNone});
     } else {
       owner[at->second] = block;
     }
@@ -69,16 +69,16 @@ class Connector {
   }
 
   void fault(ConnectionFaultKind kind, uint32_t sender, uint32_t receiver, uint32_t send, uint32_t receive) {
-    result_.faults.push_back({static_cast<uint32_t>(kind), sender, receiver, send, receive});
+    result_.faults.push_back({kind, sender, receiver, send, receive});
   }
 
-  const PlanView& plan_;
+  const PlacedPlan& plan_;
   Connections result_;
   std::map<Key, uint32_t> known_;
 };
 
 }  // namespace
 
-Connections connect(const PlanView& plan) { return Connector(plan).run(); }
+Connections connect(const PlacedPlan& plan) { return Connector(plan).run(); }
 
 }  // namespace hemiola

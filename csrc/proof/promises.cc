@@ -52,7 +52,8 @@ std::vector<AtomSets::Id> intern_sets(Values& values, const Meaning& meaning) {
 State start(const Meaning& meaning, const Layout& layout) {
   State state{Values(layout.num_ranks()), Memory(buffer_sizes(layout))};
   for (const Holding& row : meaning.held)
-    state.memory.write(3 * row.rank + row.buffer, row.index, {{row.count, state.values.input(row.rank, row.input_index), 0}}, 0);
+    state.memory.write(3 * row.rank + row.buffer, row.index,
+                       {{row.count, state.values.input(row.rank, row.input_index), 0}}, 0);
   return state;
 }
 

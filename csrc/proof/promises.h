@@ -49,12 +49,12 @@ SequentialRun run_instructions(std::span<const Instruction> rows, uint32_t num_o
 struct Proof {
   std::vector<uint32_t> overlaps;
   std::vector<ConnectionFault> connection_faults;
-  std::vector<BlockedStep> stuck;         // it stops even with as many slots as it likes
+  std::vector<BlockedStep> stuck;  // it stops even with as many slots as it likes
   std::vector<BlockedStep> stuck_by_step, stuck_by_chunk;
   std::vector<Race> races;
   Fulfilment fulfilment;
   bool too_large = false;  // ranges cut each other into more pieces than can be looked at
 };
-Proof prove(const PlanView& plan, const Meaning& meaning, uint32_t slots, size_t limit);
+Proof prove(const PlacedPlan& plan, const Meaning& meaning, uint32_t slots, size_t limit);
 
 }  // namespace hemiola

@@ -9,31 +9,18 @@
 
 #include "layout.h"
 #include "memory.h"
+#include "plan_view.h"
 #include "tables.h"
 #include "values.h"
 
 namespace hemiola {
 
-// A plan whose form has been checked: every number in its tables points at something that exists.
-struct PlanView {
-  std::span<const Rank> ranks;
-  std::span<const Threadblock> threadblocks;
-  std::span<const Step> steps;
-  std::span<const Dependency> dependencies;
+// A plan, and the memory that its steps name.
+struct PlacedPlan : PlanView {
   const Layout* layout;  // of the memory, in which aliased buffers are one
   uint32_t alias_source, alias_target;
   std::span<const int32_t> alias_offset;  // per rank, negative for none
 
-  uint32_t end_of_block(uint32_t block) const {
-    return block + 1 < threadblocks.size() ? threadblocks[block + 1].first_step : static_cast<uint32_t>(steps.size());
-  }
-  uint32_t end_of_waits(uint32_t step) const {
-    return step + 1 < steps.size() ? steps[step + 1].first_dependency : static_cast<uint32_t>(dependencies.size());
-  }
-  // The row of `steps` that a dependency of a step of `rank` names.
-  uint32_t awaited(uint32_t rank, const Dependency& wait) const {
-    return threadblocks[ranks[rank].first_threadblock + wait.threadblock].first_step + wait.step;
-  }
   // The memory behind a name: its buffer, numbered 3 per rank, and the index there.
   struct Place {
     uint32_t buffer, index;
@@ -48,9 +35,14 @@ struct PlanView {
   uint32_t chunk(Place p) const { return layout->at(p.buffer / 3, p.buffer % 3, p.index); }
 };
 
-enum class ConnectionFaultKind : uint32_t { two_senders, two_receivers, more_sent, more_received, counts };
+enum class ConnectionFaultKind : uint32_t {
+#define CONNECTION_FAULT(name) name,
+#include "proof/connection_faults.def"
+#undef CONNECTION_FAULT
+};
 struct ConnectionFault {
-  uint32_t kind, block, other_block, step, other_step;  // rows of the plan; kNone where there is none
+  ConnectionFaultKind kind;
+  uint32_t block, other_block, step, other_step;  // rows of the plan; kNone where there is none
 };
 
 // Connections that match: who sends, who receives, and which send each receive takes.
@@ -60,16 +52,22 @@ struct Connections {
   std::vector<uint32_t> matching_send;       // step that receives -> step that sent, otherwise kNone
   std::vector<ConnectionFault> faults;
 };
-Connections connect(const PlanView& plan);
+Connections connect(const PlacedPlan& plan);
 
-enum class WaitKind : uint32_t { message, slot, dependency, receipt };
+enum class WaitKind : uint32_t {
+#define WAIT_KIND(name) name,
+#include "proof/wait_kinds.def"
+#undef WAIT_KIND
+};
 struct BlockedStep {
-  uint32_t step, block, kind, awaited_block;
+  uint32_t step, block;
+  WaitKind kind;
+  uint32_t awaited_block;
 };
 struct RunResult {
   bool ended = false;
-  std::vector<uint32_t> order;      // steps in the order in which they ended
-  std::vector<BlockedStep> cycle;   // when it did not end: each waits for the next, the last for the first
+  std::vector<uint32_t> order;     // steps in the order in which they ended
+  std::vector<BlockedStep> cycle;  // when it did not end: each waits for the next, the last for the first
 };
 
 inline constexpr uint32_t kUnlimited = 0xffffffff;
@@ -87,7 +85,7 @@ void combine(Values& values, const OpcodeTraits& t, Segments& moved, Segments& o
 // this one does. `by_chunk`: a step moves its chunks one by one, each in a slot of its own; otherwise a step
 // takes one slot. With no slots a send ends only when it is received. Memory is symbolic; without `state` none
 // is kept.
-RunResult run(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state);
+RunResult run(const PlacedPlan& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state);
 
 struct Race {
   uint32_t step, other_step, rank, chunk;
@@ -96,10 +94,10 @@ struct Race {
 // Conflicting accesses that no chain of threadblock order, dependencies and messages orders; at most `limit`.
 // A message may arrive chunk by chunk: when its first chunk is there, its last may not have been read yet.
 // Nothing when the steps' ranges cut each other into more pieces than can be looked at.
-std::optional<std::vector<Race>> find_races(const PlanView& plan, const Connections& connections,
+std::optional<std::vector<Race>> find_races(const PlacedPlan& plan, const Connections& connections,
                                             const std::vector<uint32_t>& order, size_t limit);
 
 // Steps whose source and destination overlap without being the same; at most `limit`.
-std::vector<uint32_t> find_overlaps(const PlanView& plan, size_t limit);
+std::vector<uint32_t> find_overlaps(const PlacedPlan& plan, size_t limit);
 
 }  // namespace hemiola

@@ -5,7 +5,7 @@
 namespace hemiola {
 
 // Each part is let go before the next begins: symbolic memory, then the order of the run.
-Proof prove(const PlanView& plan, const Meaning& meaning, uint32_t slots, size_t limit) {
+Proof prove(const PlacedPlan& plan, const Meaning& meaning, uint32_t slots, size_t limit) {
   Proof proof;
   proof.overlaps = find_overlaps(plan, limit);
   const Connections connections = connect(plan);

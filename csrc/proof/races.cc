@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "lists.h"
 #include "pieces.h"
 #include "proof/proof.h"
 
@@ -15,9 +16,14 @@ namespace {
 // do not count as ended; what their senders had to wait for does.
 class HappensBefore {
  public:
-  HappensBefore(const PlanView& plan, const Connections& connections, const std::vector<uint32_t>& order)
-      : plan_(plan), connections_(connections), position_(plan.steps.size()), block_of_(plan.steps.size()),
-        entry_(plan.steps.size(), kNone), visited_(plan.steps.size(), 0), met_(plan.threadblocks.size()) {
+  HappensBefore(const PlacedPlan& plan, const Connections& connections, const std::vector<uint32_t>& order)
+      : plan_(plan),
+        connections_(connections),
+        position_(plan.steps.size()),
+        block_of_(plan.steps.size()),
+        entry_(plan.steps.size(), kNone),
+        visited_(plan.steps.size(), 0),
+        met_(plan.threadblocks.size()) {
     for (uint32_t i = 0; i < order.size(); ++i) position_[order[i]] = i;
     for (uint32_t block = 0; block < plan.threadblocks.size(); ++block) {
       uint32_t entry = kNone;
@@ -68,7 +74,8 @@ class HappensBefore {
       if (entry == kNone || visited_[entry] == question_ || position_[entry] < position_[earliest]) continue;
       visited_[entry] = question_;
       push_before(entry, earliest);
-      if (along_messages && connections_.matching_send[entry] != kNone) push(connections_.matching_send[entry], earliest);
+      if (along_messages && connections_.matching_send[entry] != kNone)
+        push(connections_.matching_send[entry], earliest);
     }
   }
 
@@ -90,9 +97,7 @@ class HappensBefore {
   }
 
  private:
-  uint64_t key(uint32_t later, uint32_t earlier) const {
-    return uint64_t{block_of_[later]} << 32 | block_of_[earlier];
-  }
+  uint64_t key(uint32_t later, uint32_t earlier) const { return uint64_t{block_of_[later]} << 32 | block_of_[earlier]; }
 
   void learn(uint32_t later, uint32_t earlier) {
     uint32_t& known = known_.try_emplace(key(later, earlier), earlier).first->second;
@@ -111,7 +116,7 @@ class HappensBefore {
     if (position_[step] >= position_[earlier]) stack_.push_back(step);
   }
 
-  const PlanView& plan_;
+  const PlacedPlan& plan_;
   const Connections& connections_;
   std::vector<uint32_t> position_;  // step -> place in the run
   std::vector<uint32_t> block_of_;
@@ -127,23 +132,25 @@ class HappensBefore {
 
 class RaceFinder {
  public:
-  RaceFinder(const PlanView& plan, const Connections& connections, const std::vector<uint32_t>& order, size_t limit)
+  RaceFinder(const PlacedPlan& plan, const Connections& connections, const std::vector<uint32_t>& order, size_t limit)
       : plan_(plan), before_(plan, connections, order), limit_(limit), pieces_(plan.layout->size(), plan.steps.size()) {
+    accesses_.reserve(plan.steps.size());
+    for (uint32_t step = 0; step < plan.steps.size(); ++step) accesses_.push_back(access_of(step));
     for (uint32_t step = 0; step < plan.steps.size(); ++step) {
-      const Access access = access_of(step);
+      const Access& access = accesses_[step];
       if (access.reads_source) pieces_.cut(access.source, plan.steps[step].count);
       if (access.uses_destination) pieces_.cut(access.destination, plan.steps[step].count);
     }
     pieces_.finish();
     for (uint32_t step = 0; step < plan.steps.size(); ++step) {
-      const Access access = access_of(step);
+      const Access& access = accesses_[step];
       const uint32_t count = plan.steps[step].count;
       if (access.reads_source) looked_at_ += length(pieces_.range(access.source, count));
       if (access.uses_destination) looked_at_ += length(pieces_.range(access.destination, count));
     }
     if (is_too_large()) return;
     writer_.assign(pieces_.size(), {});
-    readers_.assign(pieces_.size(), {});
+    readers_ = Lists<Touch>(pieces_.size());
   }
 
   bool is_too_large() const { return looked_at_ > kMostPieces; }
@@ -179,7 +186,7 @@ class RaceFinder {
 
   // All reads of a step come before its writes; a step does not conflict with itself.
   void visit(uint32_t step) {
-    const Access access = access_of(step);
+    const Access& access = accesses_[step];
     const uint32_t count = plan_.steps[step].count;
     if (access.reads_source) read(step, access.source, count);
     if (traits(plan_.steps[step].opcode).reads_destination) read(step, access.destination, count);
@@ -191,7 +198,7 @@ class RaceFinder {
     for (uint32_t k = range.first; k < range.end; ++k) {
       const Touch here{step, pieces_.start(k) - chunk};
       ask(writer_[k], true, here, false, k);
-      readers_[k].push_back(here);
+      readers_.push_back(k, here);
     }
     answer(step);
   }
@@ -201,8 +208,8 @@ class RaceFinder {
     for (uint32_t k = range.first; k < range.end; ++k) {
       const Touch here{step, pieces_.start(k) - chunk};
       ask(writer_[k], true, here, true, k);
-      for (const Touch& reader : readers_[k]) ask(reader, false, here, true, k);
-      readers_[k].clear();
+      readers_.each(k, [&](const Touch& reader) { ask(reader, false, here, true, k); });
+      readers_.clear(k);
       writer_[k] = here;
     }
     answer(step);
@@ -238,27 +245,28 @@ class RaceFinder {
     questions_.clear();
   }
 
-  const PlanView& plan_;
+  const PlacedPlan& plan_;
   HappensBefore before_;
   size_t limit_;
   Pieces pieces_;
-  uint64_t looked_at_ = 0;  // pieces, over all steps
+  uint64_t looked_at_ = 0;        // pieces, over all steps
+  std::vector<Access> accesses_;  // of every step
   std::vector<Touch> writer_;
-  std::vector<std::vector<Touch>> readers_;
+  Lists<Touch> readers_;  // of every piece, since it was written last
   std::vector<Race> races_;
   std::vector<Question> questions_;
 };
 
 }  // namespace
 
-std::optional<std::vector<Race>> find_races(const PlanView& plan, const Connections& connections,
+std::optional<std::vector<Race>> find_races(const PlacedPlan& plan, const Connections& connections,
                                             const std::vector<uint32_t>& order, size_t limit) {
   RaceFinder finder(plan, connections, order, limit);
   if (finder.is_too_large()) return std::nullopt;
   return finder.run(order);
 }
 
-std::vector<uint32_t> find_overlaps(const PlanView& plan, size_t limit) {
+std::vector<uint32_t> find_overlaps(const PlacedPlan& plan, size_t limit) {
   std::vector<uint32_t> found;
   for (uint32_t block = 0; block < plan.threadblocks.size(); ++block) {
     const uint32_t rank = plan.threadblocks[block].rank;

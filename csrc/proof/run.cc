@@ -1,8 +1,9 @@
 #include <deque>
 #include <queue>
 
-#include "proof/proof.h"
 #include "enforce.h"
+#include "proof/proof.h"
+#include "step_law.h"
 
 namespace hemiola {
 namespace {
@@ -13,18 +14,23 @@ struct Fifo {
 };
 
 struct Block {
-  uint32_t step;       // row of the next step
+  uint32_t step;           // row of the next step
   uint32_t moved = 0;      // messages of it that are done
   uint32_t waits_met = 0;  // dependencies of it that are met, from the first on
-  bool offered = false;  // without slots: its message waits to be taken
+  bool offered = false;    // without slots: its message waits to be taken
   bool queued = false;
 };
 
 class Runner {
  public:
-  Runner(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state)
-      : plan_(plan), connections_(connections), slots_(slots), by_chunk_(by_chunk), state_(state),
-        fifos_(connections.sender.size()), waiters_(plan.threadblocks.size()) {
+  Runner(const PlacedPlan& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state)
+      : plan_(plan),
+        connections_(connections),
+        slots_(slots),
+        by_chunk_(by_chunk),
+        state_(state),
+        fifos_(connections.sender.size()),
+        waiters_(plan.threadblocks.size()) {
     for (const Threadblock& b : plan.threadblocks) blocks_.push_back({b.first_step});
     result_.order.reserve(plan.steps.size());
   }
@@ -99,7 +105,7 @@ class Runner {
     for (uint32_t& met = blocks_[block].waits_met; begin + met < end; ++met) {
       const Dependency& wait = plan_.dependencies[begin + met];
       const uint32_t other = first + wait.threadblock;
-      if (blocks_[other].step <= plan_.threadblocks[other].first_step + wait.step) return &wait;
+      if (!has_ended({0, plan_.threadblocks[other].first_step + wait.step}, {0, blocks_[other].step})) return &wait;
     }
     return nullptr;
   }
@@ -110,8 +116,8 @@ class Runner {
     Fifo* in = t.receives ? &fifos_[connections_.receiving[block]] : nullptr;
     Fifo* out = t.sends ? &fifos_[connections_.sending[block]] : nullptr;
     if (slots_ == 0) return move_without_slots(block, in, out);
-    if (in != nullptr && in->sent == in->received) return false;
-    if (out != nullptr && out->sent - out->received >= slots_) return false;
+    if (in != nullptr && !has_message(in->sent, in->received)) return false;
+    if (out != nullptr && !has_slot(out->sent, out->received, slots_)) return false;
     if (in != nullptr) receive(block, *in);
     if (out != nullptr) send(block, *out);
     return true;
@@ -120,13 +126,13 @@ class Runner {
   bool move_without_slots(uint32_t block, Fifo* in, Fifo* out) {
     Block& b = blocks_[block];
     if (!b.offered) {
-      if (in != nullptr && in->sent == in->received) return false;
+      if (in != nullptr && !has_message(in->sent, in->received)) return false;
       if (in != nullptr) receive(block, *in);
       if (out == nullptr) return true;
       send(block, *out);
       b.offered = true;
     }
-    if (out->received < out->sent) return false;
+    if (has_message(out->sent, out->received)) return false;  // until it is received
     b.offered = false;
     return true;
   }
@@ -162,7 +168,7 @@ class Runner {
     if (s.opcode == Opcode::nop) return;
     const OpcodeTraits& t = traits(s.opcode);
     const uint32_t rank = plan_.threadblocks[block].rank;
-    const PlanView::Place src = plan_.source(rank, s), dst = plan_.destination(rank, s);
+    const PlacedPlan::Place src = plan_.source(rank, s), dst = plan_.destination(rank, s);
     if (t.reads_source) state_->memory.read(src.buffer, src.index, s.count, moved_);
     if (t.receives) take(fifos_[connections_.receiving[block]], s.count, arrived_);
     if (t.reads_destination) state_->memory.read(dst.buffer, dst.index, s.count, arrived_);
@@ -200,22 +206,20 @@ class Runner {
 
   BlockedStep blocked(uint32_t block) {
     const Block& b = blocks_[block];
-    const auto waits = [&](WaitKind kind, uint32_t other) {
-      return BlockedStep{b.step, block, static_cast<uint32_t>(kind), other};
-    };
+    const auto waits = [&](WaitKind kind, uint32_t other) { return BlockedStep{b.step, block, kind, other}; };
     if (const Dependency* wait = unmet(block))
       return waits(WaitKind::dependency,
                    plan_.ranks[plan_.threadblocks[block].rank].first_threadblock + wait->threadblock);
     const OpcodeTraits& t = traits(plan_.steps[b.step].opcode);
     if (t.receives && !b.offered) {
       const uint32_t connection = connections_.receiving[block];
-      if (fifos_[connection].sent == fifos_[connection].received)
+      if (!has_message(fifos_[connection].sent, fifos_[connection].received))
         return waits(WaitKind::message, connections_.sender[connection]);
     }
     return waits(b.offered ? WaitKind::receipt : WaitKind::slot, connections_.receiver[connections_.sending[block]]);
   }
 
-  const PlanView& plan_;
+  const PlacedPlan& plan_;
   const Connections& connections_;
   uint32_t slots_;
   bool by_chunk_;
@@ -232,7 +236,7 @@ class Runner {
 }  // namespace
 
 void combine(Values& values, const OpcodeTraits& t, Segments& moved, Segments& other, Segments& sums) {
-  if ((t.receives && t.reads_source) || t.reads_destination) {
+  if (t.reduces()) {
     add_ranges(values, other, moved, sums);
     moved.swap(sums);
   } else if (t.receives) {
@@ -240,7 +244,7 @@ void combine(Values& values, const OpcodeTraits& t, Segments& moved, Segments& o
   }
 }
 
-RunResult run(const PlanView& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state) {
+RunResult run(const PlacedPlan& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state) {
   return Runner(plan, connections, slots, by_chunk, state).go();
 }
 

@@ -14,7 +14,11 @@
 
 namespace hemiola::runtime {
 
-enum class FailureKind : uint32_t { none, peer_lost, mismatch, interrupted, internal };
+enum class FailureKind : uint32_t {
+#define FAILURE_KIND(name) name,
+#include "runtime/failure_kinds.def"
+#undef FAILURE_KIND
+};
 
 struct Failure {
   FailureKind kind = FailureKind::none;
@@ -86,7 +90,8 @@ struct Bell {
 
   // Wakes whoever sleeps there; called after the news is published. Nothing for a rank of another host.
   void ring() const {
-    if (board != nullptr && board->sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]] wake();
+    if (board != nullptr && board->sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+      wake();
   }
 
  private:

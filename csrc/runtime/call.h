@@ -23,17 +23,12 @@ struct CallShape {
   std::vector<uint64_t> input_lengths, output_lengths;
 };
 
-// One step of one tile as it really happened; times are monotonic nanoseconds.
-struct TraceEvent {
-  uint32_t threadblock, step, tile, reserved;
-  int64_t begin, end;
-  uint64_t num_bytes;
-};
-static_assert(sizeof(TraceEvent) == 40);
+#define HEMIOLA_ROWS "runtime/tables.def"
+#include "row_structs.inc"
 
 struct WaitPolicy {
-  uint32_t spins = 0;         // looks with a pause between them
-  int64_t yield_nanoseconds = 0;  // then looks with a yield between them, this long
+  uint32_t spins = 0;             // polls with a pause between them
+  int64_t yield_nanoseconds = 0;  // then polls with a yield between them, this long
   int64_t timeout_nanoseconds = 0;
   int64_t crowd_nanoseconds = 50'000;  // a yield that takes longer has let somebody else work: sleep instead
 };

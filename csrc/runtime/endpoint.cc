@@ -36,15 +36,15 @@ std::set<Endpoint*> registry;
 
 void before_fork() {
   registry_mutex.lock();
-  for (Endpoint* endpoint : registry) endpoint->rooms().lock();
+  for (Endpoint* endpoint : registry) endpoint->payload_buffers().lock();
 }
 void after_fork_in_parent() {
-  for (Endpoint* endpoint : registry) endpoint->rooms().unlock();
+  for (Endpoint* endpoint : registry) endpoint->payload_buffers().unlock();
   registry_mutex.unlock();
 }
 void after_fork_in_child() {
   for (Endpoint* endpoint : registry) {
-    endpoint->rooms().unlock();
+    endpoint->payload_buffers().unlock();
     endpoint->forget_after_fork();
   }
   registry_mutex.unlock();
@@ -69,10 +69,10 @@ uint64_t mix(uint64_t a, uint64_t b) {
 }  // namespace
 
 Endpoint::Endpoint(uint32_t rank, uint32_t num_ranks, QueueShape shape)
-    : rank_(rank), num_ranks_(num_ranks), shape_(shape), peers_(num_ranks), rooms_(num_ranks, shape) {
+    : rank_(rank), num_ranks_(num_ranks), shape_(shape), peers_(num_ranks), payload_buffers_(num_ranks, shape) {
   ENFORCE(rank < num_ranks && shape.num_slots > 0 && shape.slot_bytes % kLine == 0 && shape.slot_bytes > 0);
-  segment_ = make_memory_file(rooms_.segment_bytes());
-  rooms_.set_segment(rank, segment_.get());
+  segment_ = make_memory_file(payload_buffers_.segment_bytes());
+  payload_buffers_.set_segment(rank, segment_.get());
   Peer& self = peers_[rank];
   self.page = Mapping(segment_.get(), 0, kPage);
   self.board = reinterpret_cast<Board*>(self.page.data());
@@ -81,7 +81,8 @@ Endpoint::Endpoint(uint32_t rank, uint32_t num_ranks, QueueShape shape)
   enter(this);
 }
 
-Endpoint::~Endpoint() {
+// What leave() may throw is a broken invariant, which ends the process here.
+Endpoint::~Endpoint() {  // NOLINT(bugprone-exception-escape)
   leave();
   const std::lock_guard lock(registry_mutex);
   registry.erase(this);
@@ -93,7 +94,7 @@ void Endpoint::join_local(uint32_t peer, int fd, pid_t pid) {
   Peer& entry = peers_[peer];
   entry.page = Mapping(fd, 0, kPage);
   entry.segment = std::move(segment);
-  rooms_.set_segment(peer, fd);
+  payload_buffers_.set_segment(peer, fd);
   entry.board = reinterpret_cast<Board*>(entry.page.data());
   if (pid != 0) {
     entry.process = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -184,8 +185,8 @@ ReceiveEnd& Endpoint::receive_end(Connection connection) {
 }
 
 QueuePlace Endpoint::place(uint32_t receiver, uint32_t sender, uint32_t index) {
-  const uint64_t queue = rooms_.queue(receiver, sender, index);
-  return {rooms_.queue_memory(queue), rooms_.first_room(queue), &rooms_};
+  const uint64_t queue = payload_buffers_.queue(receiver, sender, index);
+  return {payload_buffers_.queue_memory(queue), payload_buffers_.first_buffer(queue), &payload_buffers_};
 }
 
 uint64_t Endpoint::begin_call(uint64_t content, const std::string& description) {
@@ -350,7 +351,7 @@ void Endpoint::close_peers() {
   retired_links_.clear();
   local_sends_.clear();
   local_receives_.clear();
-  rooms_.clear();
+  payload_buffers_.clear();
   keep_own_board();
   for (uint32_t peer = 0; peer < num_ranks_; ++peer)
     if (peer != rank_) peers_[peer] = Peer();

@@ -14,15 +14,15 @@
 #include "runtime/board.h"
 #include "runtime/mapping.h"
 #include "runtime/part.h"
+#include "runtime/payload_buffers.h"
 #include "runtime/queue.h"
-#include "runtime/rooms.h"
 #include "runtime/socket_link.h"
 
 namespace hemiola::runtime {
 
-// What a look at the peers shows. A peer that died, left or is in a later call is lost only if what it published
-// before does not help either: whoever looks has to look at its queues once more before it believes that.
-struct Look {
+// What a liveness check of the peers finds. A peer that died, left or is in a later call is lost only if what it
+// published before does not help either: the caller reads its queues once more before it takes `maybe` for certain.
+struct PeerCheck {
   Failure certain, maybe;
 };
 
@@ -46,13 +46,14 @@ class Endpoint {
   void join_pipe(uint32_t peer, int fd);
   // A link to a peer on another host, the index-th of the pair (`fd` is taken over).
   void join_socket(uint32_t peer, uint32_t index, int fd);
-  // The same from any thread, at any time; the link is there after the next take_offered(), which looks do as well.
+  // The same from any thread, at any time; the link is there after the next take_offered(), which liveness checks do as
+  // well.
   void offer_socket(uint32_t peer, uint32_t index, int fd);
   void take_offered();
   bool is_local(uint32_t peer) const { return peers_[peer].board != nullptr; }
   bool has_link(uint32_t peer, uint32_t index) const { return links_.contains({peer, index}); }
 
-  Rooms& rooms() { return rooms_; }
+  PayloadBuffers& payload_buffers() { return payload_buffers_; }
   SendEnd& send_end(Connection connection);
   ReceiveEnd& receive_end(Connection connection);
   // Null for a peer on another host, whose news come through its link.
@@ -89,8 +90,8 @@ class Endpoint {
   Failure told_failure() const;
   // Before a call: that, or that a peer behind a link to which the call sends is gone.
   Failure failure_before(const std::vector<Connection>& sends);
-  // Looks for what keeps this rank waiting for `awaited`. Where nothing is wrong, notes who is late.
-  Look look_around(const std::vector<uint32_t>& awaited);
+  // Checks what keeps this rank waiting for `awaited`. Where nothing is wrong, notes who is late.
+  PeerCheck check_peers(const std::vector<uint32_t>& awaited);
   // How long a rank that waits may show no sign of life before it is suspected.
   void set_stale(int64_t nanoseconds) { stale_ = nanoseconds; }
   // The rank for which everybody waits, as far as is known, and in words why.
@@ -140,7 +141,7 @@ class Endpoint {
   QueueShape shape_;
   Descriptor segment_, pipe_;  // of the pipe the reading end
   std::vector<Peer> peers_;
-  Rooms rooms_;
+  PayloadBuffers payload_buffers_;
   std::map<std::pair<uint32_t, uint32_t>, SendEnd> local_sends_;
   std::map<std::pair<uint32_t, uint32_t>, ReceiveEnd> local_receives_;
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<SocketLink>> links_;
@@ -154,7 +155,8 @@ class Endpoint {
   uint64_t call_ = 0, signature_ = 0;
   std::string description_;
   int64_t stale_ = 1'000'000'000;
-  std::map<uint32_t, int64_t> asked_since_;  // peers behind links that were asked in this call how they are, and since when
+  // Peers behind links that were asked in this call how they are, and since when.
+  std::map<uint32_t, int64_t> asked_since_;
   bool told_links_ = false, left_ = false, forked_ = false;
 };
 

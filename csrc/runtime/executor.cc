@@ -29,7 +29,7 @@ void check_lengths(const Part& part, const CallShape& call) {
                 "a step copies between chunks of different lengths");
 }
 
-std::byte* room(Mapping& memory, uint64_t num_bytes) {
+std::byte* at_least(Mapping& memory, uint64_t num_bytes) {
   if (memory.size() < num_bytes) memory = Mapping(num_bytes);
   return memory.data();
 }
@@ -39,7 +39,7 @@ std::byte* room(Mapping& memory, uint64_t num_bytes) {
 Executor::Executor(Endpoint& endpoint) : endpoint_(endpoint), notes_(std::make_unique<RunNotes>()) {}
 
 Executor::~Executor() {
-  if (endpoint_.is_forked()) pool_.release();  // its threads are the parent's
+  if (endpoint_.is_forked()) pool_.release();  // NOLINT(bugprone-unused-return-value): its threads are the parent's
 }
 
 void Executor::set_workers(uint32_t workers) {
@@ -47,7 +47,7 @@ void Executor::set_workers(uint32_t workers) {
   pool_.reset();
 }
 
-// All messages of the ranks that share a core wander over twice what the core can remember, together.
+// The payload offsets of all ranks that share a core rotate over twice the caches of that core, together.
 size_t Executor::message_span(const Part& part) const {
   return 2 * private_cache_bytes() / ranks_per_core / std::max<size_t>(part.sends.size(), 1);
 }
@@ -61,9 +61,7 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   if (Failure failure = endpoint_.failure()) return endpoint_.fail(failure);
   // Evidence of who is late must be there well before the time is over.
   endpoint_.set_stale(std::clamp<int64_t>(policy.timeout_nanoseconds / 2, 100'000'000, 1'000'000'000));
-  const RanksOn ranks_on = endpoint_.num_local_ranks() < endpoint_.num_ranks() ? RanksOn::several_hosts
-                           : ranks_per_core > 1                                ? RanksOn::shared_cores
-                                                                               : RanksOn::own_cores;
+  const RanksOn ranks_on = locate_ranks(endpoint_.num_ranks(), endpoint_.num_local_ranks(), ranks_per_core);
   const Geometry geometry(part, call, endpoint_.shape().slot_bytes, ranks_on);
   // Without any data nothing is sent, and a peer that has left does not matter.
   if (geometry.num_tiles() > 0)
@@ -77,16 +75,16 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   const uint64_t size = geometry.element_bytes();
   bytes.bases[0][0] = input;
   bytes.bases[0][1] = output;
-  bytes.bases[0][2] = room(scratch_, part.num_chunks[2] * geometry.chunk() * size);
+  bytes.bases[0][2] = at_least(scratch_, part.num_chunks[2] * geometry.chunk() * size);
   const int32_t alias = part.shape.alias_source;
-  if (geometry.rest() > 0) {
-    const uint64_t chunk_bytes = geometry.rest() * size;
+  if (geometry.remainder() > 0) {
+    const uint64_t chunk_bytes = geometry.remainder() * size;
     const uint64_t total = uint64_t{part.num_chunks[0]} + part.num_chunks[1] + part.num_chunks[2];
-    std::byte* padded = room(rest_, total * chunk_bytes);
+    std::byte* padded = at_least(remainder_, total * chunk_bytes);
     if (total > 0) std::memset(padded, 0, total * chunk_bytes);
     for (size_t buffer = 0; buffer < 3; ++buffer) {
       bytes.bases[1][buffer] = padded;
-      if (buffer < 2) geometry.copy_rest(bytes.bases[0][buffer], padded, part.num_chunks[buffer], false);
+      if (buffer < 2) geometry.copy_remainder(bytes.bases[0][buffer], padded, part.num_chunks[buffer], false);
       padded += part.num_chunks[buffer] * chunk_bytes;
     }
     if (alias >= 0) bytes.bases[1][alias] = bytes.bases[1][1 - alias] + part.shape.alias_offset * chunk_bytes;
@@ -106,9 +104,9 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   endpoint_.end_call();
   if (run.failed()) return endpoint_.fail(endpoint_.failure());
 
-  if (geometry.rest() > 0) {
+  if (geometry.remainder() > 0) {
     const size_t stored = alias == 1 ? 0 : 1;  // where the output lies
-    geometry.copy_rest(bytes.bases[0][stored], bytes.bases[1][stored], part.num_chunks[stored], true);
+    geometry.copy_remainder(bytes.bases[0][stored], bytes.bases[1][stored], part.num_chunks[stored], true);
   }
   if (call.divide_elements > 0)
     kernels(call.type, call.op).divide(output, call.divide_elements, static_cast<int64_t>(endpoint_.num_ranks()));

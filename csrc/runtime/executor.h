@@ -44,7 +44,7 @@ class Executor {
   uint32_t workers_ = 1;
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<RunNotes> notes_;
-  Mapping scratch_, rest_;
+  Mapping scratch_, remainder_;
 };
 
 }  // namespace hemiola::runtime

@@ -9,8 +9,6 @@
 namespace hemiola::runtime {
 namespace {
 
-constexpr size_t kElementSizes[kNumTypes] = {2, 2, 4, 8, 1, 1, 4, 8};
-
 #ifdef HEMIOLA_AVX2
 bool has_avx2_and_f16c() {
   __builtin_cpu_init();
@@ -36,8 +34,6 @@ std::span<const KernelTable* const> kernel_tables() {
 #endif
 }
 
-size_t element_size(ElementType type) { return kElementSizes[static_cast<size_t>(type)]; }
-
 const Kernels& kernels(ElementType type, Operator op) {
   return fastest().kernels[static_cast<size_t>(type)][static_cast<size_t>(op)];
 }
@@ -48,8 +44,8 @@ void copy_both(void* out, void* also, const void* in, size_t num_bytes, Stream s
   fastest().copy_both(out, also, in, num_bytes, stream);
 }
 
-void exchange(void* out, void* room, const void* source, size_t num_bytes) {
-  fastest().exchange(out, room, source, num_bytes);
+void exchange(void* out, void* buffer, const void* source, size_t num_bytes) {
+  fastest().exchange(out, buffer, source, num_bytes);
 }
 
 }  // namespace hemiola::runtime

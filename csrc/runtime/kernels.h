@@ -6,13 +6,30 @@
 
 namespace hemiola::runtime {
 
-// The numbers are those of hemiola/runtime/elements.py.
-enum class ElementType : uint8_t { f16, bf16, f32, f64, i8, u8, i32, i64 };
-enum class Operator : uint8_t { sum, prod, min, max };
+enum class ElementType : uint8_t {
+#define ELEMENT_TYPE(name, ...) name,
+#include "runtime/element_types.def"
+#undef ELEMENT_TYPE
+};
+enum class Operator : uint8_t {
+#define OPERATOR(name, ...) name,
+#include "runtime/operators.def"
+#undef OPERATOR
+};
 
-inline constexpr size_t kNumTypes = 8, kNumOperators = 4;
+inline constexpr size_t kElementSizes[] = {
+#define ELEMENT_TYPE(name, python_name, num_bytes, ...) num_bytes,
+#include "runtime/element_types.def"
+#undef ELEMENT_TYPE
+};
+inline constexpr size_t kNumTypes = sizeof(kElementSizes) / sizeof(size_t);
+inline constexpr size_t kNumOperators = 0
+#define OPERATOR(name, ...) +1
+#include "runtime/operators.def"
+#undef OPERATOR
+    ;
 
-size_t element_size(ElementType type);
+constexpr size_t element_size(ElementType type) { return kElementSizes[static_cast<size_t>(type)]; }
 
 // out[i] = a[i] op b[i], the same bits for (a, b) as for (b, a) and on every processor: f16 and bf16 are
 // rounded once, to nearest; -0 is less than +0; every NaN becomes one NaN; integers wrap around. An output is
@@ -36,7 +53,7 @@ const Kernels& kernels(ElementType type, Operator op);
 
 void copy(void* out, const void* in, size_t num_bytes, bool stream);
 void copy_both(void* out, void* also, const void* in, size_t num_bytes, Stream stream);
-// out = room and room = source in one sweep; all three are disjoint.
-void exchange(void* out, void* room, const void* source, size_t num_bytes);
+// out = buffer and buffer = source in one sweep; all three are disjoint.
+void exchange(void* out, void* buffer, const void* source, size_t num_bytes);
 
 }  // namespace hemiola::runtime

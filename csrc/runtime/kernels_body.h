@@ -82,22 +82,22 @@ struct Two {
   }
 };
 
-// What is at `room`, which the vectors that are put were read from, goes to the output; what is at `source` takes its
+// What is at `buffer`, which the vectors that are put were read from, goes to the output; what is at `source` takes its
 // place.
 struct Exchanged {
-  unsigned char *out, *room;
+  unsigned char *out, *buffer;
   const unsigned char* source;
 
   unsigned char* anchor() const { return out; }
   void put(size_t offset, Vector v) const {
     const Vector next = load(source + offset);
     store(out + offset, v);
-    store(room + offset, next);
+    store(buffer + offset, next);
   }
   void put_stream(size_t offset, Vector v) const { put(offset, v); }  // never asked for
   void put_part(Vector v, size_t num_bytes) const {
     store_part(out, v, num_bytes);
-    store_part(room, load_part(source, num_bytes), num_bytes);
+    store_part(buffer, load_part(source, num_bytes), num_bytes);
   }
 };
 
@@ -222,8 +222,8 @@ void copy_both(void* out, void* also, const void* in, size_t num_bytes, Stream s
   sweep_both(Same{bytes(in)}, bytes(out), bytes(also), num_bytes, 1, stream);
 }
 
-void exchange(void* out, void* room, const void* source, size_t num_bytes) {
-  sweep(Same{bytes(room)}, Exchanged{bytes(out), bytes(room), bytes(source)}, num_bytes, 1, false);
+void exchange(void* out, void* buffer, const void* source, size_t num_bytes) {
+  sweep(Same{bytes(buffer)}, Exchanged{bytes(out), bytes(buffer), bytes(source)}, num_bytes, 1, false);
 }
 
 using Divide = void (*)(void*, size_t, int64_t);
@@ -231,10 +231,10 @@ using Divide = void (*)(void*, size_t, int64_t);
 template <typename Type, size_t kSize>
 constexpr void fill(KernelTable& table, ElementType type, Divide divide) {
   Kernels* const row = table.kernels[static_cast<size_t>(type)];
-  row[static_cast<size_t>(Operator::sum)] = {reduce<Type, kSize, Sum>, reduce_both<Type, kSize, Sum>, divide};
-  row[static_cast<size_t>(Operator::prod)] = {reduce<Type, kSize, Product>, reduce_both<Type, kSize, Product>, divide};
-  row[static_cast<size_t>(Operator::min)] = {reduce<Type, kSize, Minimum>, reduce_both<Type, kSize, Minimum>, divide};
-  row[static_cast<size_t>(Operator::max)] = {reduce<Type, kSize, Maximum>, reduce_both<Type, kSize, Maximum>, divide};
+#define OPERATOR(name, Op) \
+  row[static_cast<size_t>(Operator::name)] = {reduce<Type, kSize, Op>, reduce_both<Type, kSize, Op>, divide};
+#include "runtime/operators.def"
+#undef OPERATOR
 }
 
 consteval KernelTable make_table(const char* name) {
@@ -249,6 +249,14 @@ consteval KernelTable make_table(const char* name) {
   fill<Native<int64_t>, 8>(made, ElementType::i64, divide_integers<int64_t, int64_t>);
   return made;
 }
+
+consteval bool is_complete(const KernelTable& made) {
+  for (const auto& row : made.kernels)
+    for (const Kernels& kernels : row)
+      if (kernels.reduce == nullptr) return false;
+  return true;
+}
+static_assert(is_complete(make_table("")), "an element type has no kernels");
 
 }  // namespace
 

@@ -13,7 +13,7 @@ struct KernelTable {
   Kernels kernels[kNumTypes][kNumOperators];
   void (*copy)(void* out, const void* in, size_t num_bytes, bool stream);
   void (*copy_both)(void* out, void* also, const void* in, size_t num_bytes, Stream stream);
-  void (*exchange)(void* out, void* room, const void* source, size_t num_bytes);
+  void (*exchange)(void* out, void* buffer, const void* source, size_t num_bytes);
 };
 
 namespace portable {

@@ -76,7 +76,17 @@ struct Use {
 
 }  // namespace
 
-Part take_part(const PlanTables& plan, const PartShape& shape) {
+Cut cut_of(const PlanView& plan, uint32_t block_chunks) {
+  Cut cut{block_chunks};
+  for (const Step& step : plan.steps)
+    if (traits(step.opcode).sends || traits(step.opcode).receives) cut.max_count = std::max(cut.max_count, step.count);
+  std::vector<uint32_t> num_senders(plan.ranks.size());
+  for (const Threadblock& block : plan.threadblocks)
+    if (block.send_peer != kNoPeer) cut.max_sends = std::max(cut.max_sends, ++num_senders[block.rank]);
+  return cut;
+}
+
+Part take_part(const PlanView& plan, const PartShape& shape) {
   ENFORCE(shape.rank < plan.ranks.size() && shape.block_chunks > 0);
   Part part;
   part.shape = shape;
@@ -85,38 +95,28 @@ Part take_part(const PlanTables& plan, const PartShape& shape) {
   part.num_chunks[1] = rank.output_chunks;
   part.num_chunks[2] = rank.scratch_chunks;
 
-  const auto end = [](const auto& rows, size_t row, auto first, size_t total) {
-    return row + 1 < rows.size() ? size_t{rows[row + 1].*first} : total;
-  };
-  const size_t first_block = rank.first_threadblock;
-  const size_t last_block = end(plan.ranks, shape.rank, &Rank::first_threadblock, plan.threadblocks.size());
+  const uint32_t first_block = rank.first_threadblock, last_block = plan.end_of_rank(shape.rank);
 
-  for (const Step& step : plan.steps)  // of every rank, because all must cut their tiles alike
-    if (traits(step.opcode).sends || traits(step.opcode).receives)
-      part.max_count = std::max(part.max_count, step.count);
-
-  std::vector<uint32_t> num_senders(plan.ranks.size());
-  for (const Threadblock& block : plan.threadblocks) {
-    if (block.send_peer != kNoPeer) part.max_sends = std::max(part.max_sends, ++num_senders[block.rank]);
-    part.answers &= block.recv_peer == kNoPeer || block.send_peer != kNoPeer;
-  }
+  const Cut cut = cut_of(plan, shape.block_chunks);
+  part.max_count = cut.max_count;
+  part.max_sends = cut.max_sends;
+  for (const Threadblock& block : plan.threadblocks)
+    part.every_receiver_sends &= block.recv_peer == kNoPeer || block.send_peer != kNoPeer;
 
   std::vector<Use> uses;
   Numbering sending, receiving;
-  for (size_t row = first_block; row < last_block; ++row) {
+  for (uint32_t row = first_block; row < last_block; ++row) {
     const Threadblock& block = plan.threadblocks[row];
-    const size_t first = block.first_step;
-    const size_t last = end(plan.threadblocks, row, &Threadblock::first_step, plan.steps.size());
-    part.blocks.push_back({static_cast<uint32_t>(part.steps.size()), static_cast<uint32_t>(last - first), -1, -1});
+    const uint32_t first = block.first_step, last = plan.end_of_block(row);
+    part.blocks.push_back({static_cast<uint32_t>(part.steps.size()), last - first, -1, -1});
     Use use;
-    for (size_t k = first; k < last; ++k) {
+    for (uint32_t k = first; k < last; ++k) {
       const Step& step = plan.steps[k];
-      const size_t first_dependency = step.first_dependency;
-      const size_t last_dependency = end(plan.steps, k, &Step::first_dependency, plan.dependencies.size());
+      const std::span<const Dependency> waits = plan.waits(k);
       part.steps.push_back({step.opcode, step.src_buffer, step.dst_buffer, false, step.src_index, step.dst_index,
                             step.count, static_cast<uint32_t>(part.dependencies.size()),
-                            static_cast<uint32_t>(last_dependency - first_dependency)});
-      for (size_t d = first_dependency; d < last_dependency; ++d) part.dependencies.push_back(plan.dependencies[d]);
+                            static_cast<uint32_t>(waits.size())});
+      part.dependencies.insert(part.dependencies.end(), waits.begin(), waits.end());
       use.sends |= traits(step.opcode).sends;
       use.receives |= traits(step.opcode).receives;
     }

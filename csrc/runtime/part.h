@@ -6,24 +6,19 @@
 #include <span>
 #include <vector>
 
+#include "plan_view.h"
 #include "runtime/queue.h"
+#include "runtime/tiles.h"
 #include "tables.h"
 
 namespace hemiola::runtime {
 
-struct PlanTables {
-  std::span<const Rank> ranks;
-  std::span<const Threadblock> threadblocks;
-  std::span<const Step> steps;
-  std::span<const Dependency> dependencies;
-};
-
 // How a rank's buffers lie in memory, beyond what the tables say.
 struct PartShape {
   uint32_t rank;
-  uint32_t block_chunks;       // chunks of one rank's share: the unit whose elements need not divide evenly
-  int32_t alias_source = -1;   // in place: this buffer's chunk i ...
-  uint32_t alias_offset = 0;   // ... is the other one's chunk alias_offset + i
+  uint32_t block_chunks;      // chunks of one rank's share: the unit whose elements need not divide evenly
+  int32_t alias_source = -1;  // in place: this buffer's chunk i ...
+  uint32_t alias_offset = 0;  // ... is the other one's chunk alias_offset + i
 };
 
 // A connection of this rank: the index-th between the pair in that direction. Both ends count alike, because
@@ -46,17 +41,21 @@ struct PartBlock {
 
 struct Part {
   PartShape shape;
-  uint32_t num_chunks[3];  // of input, output and scratch, as stored
-  uint32_t max_count = 1;  // the largest message of any rank, in chunks
-  uint32_t max_sends = 1;  // the most connections over which any rank sends
-  bool answers = true;     // every threadblock of any rank that receives also sends
+  uint32_t num_chunks[3];                 // of input, output and scratch, as stored
+  uint32_t max_count = 1, max_sends = 1;  // as in Cut
+  bool every_receiver_sends = true;       // every threadblock of any rank that receives also sends
   std::vector<PartBlock> blocks;
   std::vector<PartStep> steps;
   std::vector<Dependency> dependencies;
   std::vector<Connection> sends, receives;
+
+  Cut cut() const { return {shape.block_chunks, max_count, max_sends}; }
 };
 
+// How a plan's data is cut, over all its ranks.
+Cut cut_of(const PlanView& plan, uint32_t block_chunks);
+
 // The tables must obey the plan's form (ir.form) and their verdict.
-Part take_part(const PlanTables& plan, const PartShape& shape);
+Part take_part(const PlanView& plan, const PartShape& shape);
 
 }  // namespace hemiola::runtime

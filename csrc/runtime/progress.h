@@ -25,7 +25,7 @@ struct alignas(kLine) Progress {
   Bell send_bell, receive_bell;
   uint32_t send_peer = 0, receive_peer = 0;
   bool shares_memory = false;  // with the rank to which it sends
-  bool can_pass_on = false;    // it also receives from a rank of this host
+  bool can_forward = false;    // it also receives from a rank of this host
 
   bool is_done(uint64_t num_tiles) const { return num_steps == 0 || tile == num_tiles; }
 };

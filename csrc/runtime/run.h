@@ -22,10 +22,11 @@
 #include "runtime/part.h"
 #include "runtime/progress.h"
 #include "runtime/step_bytes.h"
+#include "step_law.h"
 
 namespace hemiola::runtime {
 
-constexpr int64_t kLookAround = 20'000'000;  // how often a waiting rank looks for the reason
+constexpr int64_t kCheckInterval = 20'000'000;   // nanoseconds between the liveness checks of a rank that waits
 constexpr uint64_t kLeastHandedOver = 64 << 10;  // bytes of a message that are worth a change of ranks on a core
 
 inline void pause_briefly() {
@@ -43,12 +44,22 @@ class Run {
   Run(Endpoint& endpoint, const WaitPolicy& policy, const std::function<bool()>& interrupted, const Part& part,
       const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers, size_t message_span,
       RunNotes& notes, std::vector<TraceEvent>* trace)
-      : endpoint_(endpoint), policy_(policy), interrupted_(interrupted), part_(part), call_(call),
-        signature_(signature), workers_(workers), trace_(trace), num_tiles_(geometry.num_tiles()),
-        progress_(notes.progress), passes_(notes.passes), bytes_(part, call, geometry) {
+      : endpoint_(endpoint),
+        policy_(policy),
+        interrupted_(interrupted),
+        part_(part),
+        call_(call),
+        signature_(signature),
+        workers_(workers),
+        trace_(trace),
+        num_tiles_(geometry.num_tiles()),
+        progress_(notes.progress),
+        passes_(notes.passes),
+        bytes_(part, call, geometry) {
     notes.clear(part.blocks.size(), workers);
-    // Rooms travel in circles where whoever reads one sends next; otherwise the last reader leaves copies behind.
-    if (part.answers && endpoint.num_local_ranks() == endpoint.num_ranks()) travel_ = Travel::everywhere;
+    // Payload buffers come round again where every rank that reads one sends next. Otherwise the last reader leaves
+    // copies of their lines in its caches.
+    if (part.every_receiver_sends && endpoint.num_local_ranks() == endpoint.num_ranks()) travel_ = Travel::everywhere;
     bytes_.streams_results = bytes_.num_bytes() * endpoint.num_local_ranks() > shared_cache_bytes();
     for (size_t k = 0; k < part.blocks.size(); ++k) {
       const PartBlock& block = part.blocks[k];
@@ -69,7 +80,7 @@ class Run {
         progress.receive = &endpoint.receive_end(connection);
         progress.receive_peer = connection.peer;
         progress.receive_bell = endpoint.bell(connection.peer);
-        progress.can_pass_on = progress.shares_memory && endpoint.is_local(connection.peer);
+        progress.can_forward = progress.shares_memory && endpoint.is_local(connection.peer);
       }
     }
   }
@@ -77,7 +88,7 @@ class Run {
   StepBytes& bytes() { return bytes_; }
 
   // Steps the threadblocks of one worker until all have finished or the run has failed. The first worker also
-  // moves the links and looks for what goes wrong, for all of them, and so stays to the end.
+  // moves the links and checks the peers, for all of them, and so stays to the end.
   void work(uint32_t worker) {
     Waiting waiting;
     try {
@@ -101,10 +112,10 @@ class Run {
   bool failed() const { return failed_.load(); }
 
  private:
-  // How a worker waits: it looks with pauses, then with yields, then sleeps, and looks around now and then.
+  // How a worker waits: it polls with pauses, then with yields, then sleeps, and checks its peers now and then.
   struct Waiting {
-    uint64_t looks = 0;
-    int64_t since = 0, looked_around = 0;
+    uint64_t polls = 0;
+    int64_t since = 0, last_check = 0;
     bool announced = false, crowded = false;
     uint32_t bell = 0;
   };
@@ -133,17 +144,17 @@ class Run {
   }
 
   void wait(uint32_t worker, Waiting& waiting) {
-    if (waiting.looks++ < policy_.spins) {
+    if (waiting.polls++ < policy_.spins) {
       pause_briefly();
       return;
     }
     const int64_t time = now();
-    if (waiting.since == 0) waiting.since = waiting.looked_around = time;
+    if (waiting.since == 0) waiting.since = waiting.last_check = time;
     if (endpoint_.has_failed()) {
       failed_.store(true);
-    } else if (time - waiting.looked_around >= kLookAround) {
-      waiting.looked_around = time;
-      if (worker == 0) look_around(waiting, time);
+    } else if (time - waiting.last_check >= kCheckInterval) {
+      waiting.last_check = time;
+      if (worker == 0) check_peers(waiting, time);
     } else if (!waiting.crowded && time - waiting.since < policy_.yield_nanoseconds) {
       sched_yield();
       waiting.crowded = now() - time > policy_.crowd_nanoseconds;
@@ -151,7 +162,7 @@ class Run {
       waiting.bell = endpoint_.announce_sleep();
       waiting.announced = true;  // and look once more
     } else {
-      endpoint_.sleep(waiting.bell, kLookAround, worker == 0);
+      endpoint_.sleep(waiting.bell, kCheckInterval, worker == 0);
       endpoint_.end_sleep();
       waiting.announced = false;
     }
@@ -205,7 +216,8 @@ class Run {
       if (trace_ != nullptr) note(block, begin, end, num_bytes);
       finish_step(block);
     }
-    if (has_sent && block.shares_memory && num_bytes >= kLeastHandedOver && block.send->holds_up_reader()) sched_yield();
+    if (has_sent && block.shares_memory && num_bytes >= kLeastHandedOver && block.send->holds_up_reader())
+      sched_yield();
     return Outcome::moved;
   }
 
@@ -218,17 +230,17 @@ class Run {
     if (workers_ > 1) endpoint_.bell(endpoint_.rank()).ring();
   }
 
-  // Takes a step that nothing stands in the way of, and the next one with it where both can be done in one sweep; how many
-  // were taken.
+  // Takes a step that nothing stands in the way of, and the next one with it where both can be done in one sweep; how
+  // many were taken.
   uint32_t carry_out(Progress& block, const PartStep& step, std::byte* in, std::byte* out, uint64_t num_bytes) {
-    if (in != nullptr && block.can_pass_on && block.send->can_take_over(*block.receive->peek(), travel_)) {
+    if (in != nullptr && block.can_forward && block.send->can_take_over(*block.receive->peek(), travel_)) {
       if (out != nullptr) {
-        pass_on_in_place(block, step, in);
+        forward_in_place(block, step, in);
         return 1;
       }
       if (step.opcode == Opcode::r && exchange_with_next(block, step, in, num_bytes)) return 2;
       bytes_.act(step, block.tile, in, nullptr, false);
-      release(block, block.send->keep_room(*block.receive->peek(), in));
+      release(block, block.send->reuse_buffer(*block.receive->peek(), in));
       return 1;
     }
     bytes_.act(step, block.tile, in, out, out != nullptr && block.send->streams(num_bytes));
@@ -244,12 +256,12 @@ class Run {
   }
 
   // A step that receives and sends, where the message lies.
-  void pass_on_in_place(Progress& block, const PartStep& step, std::byte* message) {
+  void forward_in_place(Progress& block, const PartStep& step, std::byte* message) {
     bytes_.act(step, block.tile, message, message, false);
     hand_over(block);
   }
 
-  // A step that copies a message into memory and the next one, which sends: the room is read and filled in one sweep.
+  // A step that copies a message into memory and the next one, which sends: the buffer is read and filled in one sweep.
   // Neither is taken where something stands in the way of the second.
   bool exchange_with_next(Progress& block, const PartStep& step, std::byte* message, uint64_t num_bytes) {
     const bool wraps = block.step + 1 == block.num_steps;
@@ -262,15 +274,15 @@ class Run {
     return true;
   }
 
-  // Publishes what lies in the room of the message that came in.
+  // Publishes what lies in the buffer of the message that came in.
   void hand_over(Progress& block) {
-    const uint64_t room = pass_on(*block.receive, *block.send, signature_);
+    const uint64_t buffer = forward_message(*block.receive, *block.send, signature_);
     block.send_bell.ring();
-    release(block, room);
+    release(block, buffer);
   }
 
-  void release(Progress& block, uint64_t room) {
-    block.receive->release(room);
+  void release(Progress& block, uint64_t buffer) {
+    block.receive->release(buffer);
     block.receive_bell.ring();
   }
 
@@ -279,7 +291,8 @@ class Run {
     for (uint32_t k = 0; k < step.num_dependencies; ++k) {
       const Dependency& dependency = part_.dependencies[step.first_dependency + k];
       const Progress& other = progress_[dependency.threadblock];
-      if (other.finished.load(std::memory_order_acquire) <= tile * other.num_steps + dependency.step) return true;
+      const uint64_t num_ended = other.finished.load(std::memory_order_acquire);
+      if (!has_ended({tile, dependency.step}, other.num_steps, num_ended)) return true;
     }
     return false;
   }
@@ -324,21 +337,21 @@ class Run {
     return peers;
   }
 
-  void look_around(Waiting& waiting, int64_t time) {
+  void check_peers(Waiting& waiting, int64_t time) {
     // What other workers do is progress, too.
     const uint64_t steps_before = std::exchange(steps_seen_, num_finished_steps());
     if (steps_seen_ != steps_before) waiting.since = time;
     const std::vector<uint32_t> peers = awaited();
-    const Look look = endpoint_.look_around(peers);
-    if (look.certain) {
-      fail(look.certain);
-    } else if (look.maybe && is_confirmed(look.maybe)) {
-      fail(look.maybe);
+    const PeerCheck check = endpoint_.check_peers(peers);
+    if (check.certain) {
+      fail(check.certain);
+    } else if (check.maybe && is_confirmed(check.maybe)) {
+      fail(check.maybe);
     } else if (interrupted_ && interrupted_()) {
       fail({FailureKind::interrupted, static_cast<int32_t>(endpoint_.rank()), "it was interrupted"});
     } else if (time - waiting.since > policy_.timeout_nanoseconds) {
-      if (look.maybe)
-        fail(look.maybe);
+      if (check.maybe)
+        fail(check.maybe);
       else
         time_out(peers, time - waiting.since);
     }
@@ -352,6 +365,7 @@ class Run {
   // Whether the same was seen before, and every worker has looked at all its connections since without any progress.
   bool is_confirmed(const Failure& failure) {
     std::vector<uint64_t> passes;
+    passes.reserve(passes_.size());
     for (const std::atomic<uint64_t>& count : passes_) passes.push_back(count.load());
     const uint64_t steps = num_finished_steps();
     bool looked = suspicion_.rank == failure.rank && suspicion_.kind == failure.kind && suspicion_.steps == steps;
@@ -370,9 +384,8 @@ class Run {
       why = "nothing came from it";
     }
     std::ostringstream text;
-    text << "rank " << late << " did not answer within "
-         << static_cast<double>(policy_.timeout_nanoseconds) * 1e-9 << " s in call " << endpoint_.call() << " ("
-         << *call_.description << "): " << why << "; " << where();
+    text << "rank " << late << " did not answer within " << static_cast<double>(policy_.timeout_nanoseconds) * 1e-9
+         << " s in call " << endpoint_.call() << " (" << *call_.description << "): " << why << "; " << where();
     fail({FailureKind::peer_lost, late, text.str()});
   }
 

@@ -57,9 +57,15 @@ bool unpack(const std::vector<std::byte>& bytes, Fields& fields, std::string& te
 }  // namespace
 
 SocketLink::SocketLink(int fd, QueueShape shape)
-    : socket_(fd), shape_(shape), outgoing_(shape.num_bytes()), incoming_(shape.num_bytes()),
-      to_socket_({outgoing_.data()}, shape), into_queue_({incoming_.data()}, shape),
-      from_socket_({incoming_.data()}, shape), out_of_queue_({outgoing_.data()}, shape), staged_(kStagedBytes) {
+    : socket_(fd),
+      shape_(shape),
+      outgoing_(shape.num_bytes()),
+      incoming_(shape.num_bytes()),
+      to_socket_({outgoing_.data()}, shape),
+      into_queue_({incoming_.data()}, shape),
+      from_socket_({incoming_.data()}, shape),
+      out_of_queue_({outgoing_.data()}, shape),
+      staged_(kStagedBytes) {
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
     throw std::system_error(errno, std::generic_category(), "a link's socket");
@@ -146,7 +152,7 @@ void SocketLink::lose_peer(const char* reason) {
 bool SocketLink::pump_in() {
   moved_in_ = false;
   while (state_ != State::broken && unpack_staged()) {
-    const size_t room = in_missing_ + kStagedBytes - (staged_end_ - staged_begin_);
+    const size_t capacity = in_missing_ + kStagedBytes - (staged_end_ - staged_begin_);
     const ssize_t count = read_on();
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
@@ -155,7 +161,7 @@ bool SocketLink::pump_in() {
       if (state_ == State::open) break_off(count == 0 ? "its connection ended" : std::strerror(errno));
       break;
     }
-    if (static_cast<size_t>(count) < room) {
+    if (static_cast<size_t>(count) < capacity) {
       unpack_staged();
       break;
     }
@@ -163,7 +169,7 @@ bool SocketLink::pump_in() {
   return moved_in_;
 }
 
-// Reads the rest of a payload to its place and what follows it into the staging room, at once.
+// Reads the remainder of a payload to its place and what follows it into the staging buffer, at once.
 ssize_t SocketLink::read_on() {
   const size_t left = staged_end_ - staged_begin_;  // less than a header
   if (left > 0) std::memmove(staged_.data(), staged_.data() + staged_begin_, left);

@@ -111,7 +111,7 @@ class SocketLink {
   size_t staged_begin_ = 0, staged_end_ = 0;
   Frame in_frame_{};
   std::byte* in_payload_ = nullptr;
-  size_t in_missing_ = 0;  // bytes of the payload that have not come
+  size_t in_missing_ = 0;    // bytes of the payload that have not come
   bool in_is_open_ = false;  // between the header of a frame and its end
   std::vector<std::byte> in_control_;
   bool moved_in_ = false, is_full_ = false;

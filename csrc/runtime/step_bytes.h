@@ -25,7 +25,7 @@ class StepBytes {
       for (const uint64_t length : *lengths) num_bytes_ += length * geometry.element_bytes();
   }
 
-  // Where each buffer begins, for the tiles of the data itself and for those of the rest.
+  // Where each buffer begins, for the tiles of the data itself and for those of the remainder.
   std::byte* bases[2][3] = {};
   // Whether results that nobody reads again go past the caches.
   bool streams_results = false;
@@ -51,8 +51,8 @@ class StepBytes {
                                             : address(step.dst_buffer, step.dst_index, tile);
   }
 
-  // Does what a step does: `in` is the message that it receives, `out` where the one that it sends goes, which may be the
-  // same place.
+  // Does what a step does: `in` is the message that it receives, `out` where the one that it sends goes, which may be
+  // the same place.
   void act(const PartStep& step, uint64_t tile, const std::byte* in, std::byte* out, bool stream_slot) const {
     if (step.opcode == Opcode::nop) return;
     const bool by_source = traits(step.opcode).reads_source;
@@ -73,8 +73,8 @@ class StepBytes {
   }
 
   // Whether two steps, the first of which copies a message into memory and the second of which sends, can be done at
-  // once: both move as many bytes on end, through the caches, and the second one does not send what the first one writes.
-  // Addresses decide, because buffers may be one memory.
+  // once: both move as many bytes on end, through the caches, and the second one does not send what the first one
+  // writes. Addresses decide, because buffers may be one memory.
   bool can_exchange(const PartStep& receive, uint64_t tile, const PartStep& send, uint64_t next_tile) const {
     if (streams_results && receive.stream) return false;
     const uint64_t num_bytes = message_bytes(receive, tile);
@@ -93,7 +93,8 @@ class StepBytes {
 
  private:
   std::byte* address(uint32_t buffer, uint64_t index, uint64_t tile) const {
-    return bases[geometry_.is_rest(tile)][buffer] + geometry_.offset(buffer, index, tile) * geometry_.element_bytes();
+    return bases[geometry_.is_remainder(tile)][buffer] +
+           geometry_.offset(buffer, index, tile) * geometry_.element_bytes();
   }
 
   // Whether the chunks of a step lie in memory without a gap.

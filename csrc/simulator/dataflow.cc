@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "simulator/scene.h"
+#include "step_law.h"
 
 namespace hemiola::simulator {
 
@@ -14,8 +15,8 @@ constexpr uint32_t kMostTilesTogether = 64;
 constexpr uint64_t kMostRememberedEnds = 4 << 20;
 
 struct Progress {
-  double end = 0;         // of the last step
-  double last_sent = 0;   // end of the last transfer
+  double end = 0;                           // of the last step
+  double last_sent = 0;                     // end of the last transfer
   uint64_t num_sent = 0, num_received = 0;  // of the messages that this block sends
   uint32_t tile = 0, step = 0;
   bool queued = false;
@@ -81,7 +82,7 @@ class Dataflow {
       for (uint32_t k = 0; k < step.num_waits; ++k) {
         const Wait& wait = scene_.waits[step.first_wait + k];
         const Progress& other = progress_[wait.block];
-        if (other.tile < own.tile || (other.tile == own.tile && other.step <= wait.step)) {
+        if (!has_ended({own.tile, wait.step}, {other.tile, other.step})) {
           waiters_[wait.block].push_back(number);
           return;
         }
@@ -96,7 +97,7 @@ class Dataflow {
       if (step.receives) {
         if (block.sender == kNone) return;
         sender = &progress_[block.sender];
-        if (sender->num_sent == sender->num_received) return;
+        if (!has_message(sender->num_sent, sender->num_received)) return;
         const double arrival = arrivals_[uint64_t{block.sender} * slots + sender->num_received % slots];
         if (arrival > begin) {
           begin = arrival;
@@ -104,7 +105,7 @@ class Dataflow {
         }
       }
       if (step.sends) {
-        if (block.receiver == kNone || own.num_sent - own.num_received >= slots) return;
+        if (block.receiver == kNone || !has_slot(own.num_sent, own.num_received, slots)) return;
         const double release = releases_[uint64_t{number} * slots + own.num_sent % slots];
         if (release > begin) {
           begin = release;
@@ -130,9 +131,19 @@ class Dataflow {
       }
       if (!records_.empty())
         records_[first_record_[number] + uint64_t{own.tile} * block.num_steps + own.step] = {
-            block.original, own.step, own.tile, cause, awaited.block, awaited.step,
+            block.original,
+            own.step,
+            own.tile,
+            cause,
+            awaited.block,
+            awaited.step,
             work == kNone ? kNoResource : scene_.sources[work].limit,
-            step.sends ? scene_.sources[block.send].limit : kNoResource, begin, end, depart, sent, arrived};
+            step.sends ? scene_.sources[block.send].limit : kNoResource,
+            begin,
+            end,
+            depart,
+            sent,
+            arrived};
       own.end = end;
       if (step.awaited != kNone) ends_[uint64_t{step.awaited} * window_ + own.tile % window_] = end;
       if (++own.step == block.num_steps) {

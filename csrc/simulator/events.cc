@@ -6,6 +6,7 @@
 #include "simulator/event_queue.h"
 #include "simulator/scene.h"
 #include "simulator/sharing.h"
+#include "step_law.h"
 
 namespace hemiola::simulator {
 
@@ -39,9 +40,13 @@ struct Message {
 class Events {
  public:
   Events(const Scene& scene, bool record)
-      : scene_(scene), queue_(scene.blocks.size() + scene.sources.size()),
-        sharing_(scene, queue_, static_cast<uint32_t>(scene.blocks.size())), progress_(scene.blocks.size()),
-        outgoing_(scene.blocks.size()), messages_(scene.blocks.size() * scene.slots), waiters_(scene.blocks.size()),
+      : scene_(scene),
+        queue_(scene.blocks.size() + scene.sources.size()),
+        sharing_(scene, queue_, static_cast<uint32_t>(scene.blocks.size())),
+        progress_(scene.blocks.size()),
+        outgoing_(scene.blocks.size()),
+        messages_(scene.blocks.size() * scene.slots),
+        waiters_(scene.blocks.size()),
         owner_(scene.sources.size()) {
     uint64_t first = 0;
     for (uint32_t number = 0; number < scene.blocks.size(); ++number) {
@@ -133,7 +138,7 @@ class Events {
     for (uint32_t k = 0; k < step.num_waits; ++k) {
       const Wait& wait = scene_.waits[step.first_wait + k];
       const Progress& other = progress_[wait.block];
-      if (other.tile < own.tile || (other.tile == own.tile && other.step <= wait.step)) {
+      if (!has_ended({own.tile, wait.step}, {other.tile, other.step})) {
         waiters_[wait.block].push_back(number);
         own.cause = Cause::dependency;
         own.awaited = wait;
@@ -143,7 +148,7 @@ class Events {
     if (step.receives) {
       if (block.sender == kNone) return false;
       const Outgoing& incoming = outgoing_[block.sender];
-      if (incoming.num_sent == incoming.num_received) {
+      if (!has_message(incoming.num_sent, incoming.num_received)) {
         own.cause = Cause::message;
         return false;
       }
@@ -155,8 +160,8 @@ class Events {
         return false;
       }
     }
-    if (step.sends && (block.receiver == kNone ||
-                       outgoing_[number].num_acted - outgoing_[number].num_received >= scene_.slots)) {
+    const Outgoing& outgoing = outgoing_[number];
+    if (step.sends && (block.receiver == kNone || !has_slot(outgoing.num_acted, outgoing.num_received, scene_.slots))) {
       own.cause = Cause::slot;
       return false;
     }
@@ -212,11 +217,22 @@ class Events {
     own.end = now_;
     if (!records_.empty()) {
       const uint32_t source = work_source(number);
-      const int32_t limit = source == kNone                      ? kNoResource
+      const int32_t limit = source == kNone                     ? kNoResource
                             : scene_.sources[source].is_fixed() ? scene_.sources[source].limit
                                                                 : sharing_.limit(source);
-      records_[record] = {block.original, own.step, own.tile, own.cause, own.awaited.block, own.awaited.step, limit,
-                          kNoResource, own.begin, now_, now_, now_, now_};
+      records_[record] = {block.original,
+                          own.step,
+                          own.tile,
+                          own.cause,
+                          own.awaited.block,
+                          own.awaited.step,
+                          limit,
+                          kNoResource,
+                          own.begin,
+                          now_,
+                          now_,
+                          now_,
+                          now_};
     }
     if (step.sends) {
       message(number, outgoing_[number].num_acted++) = {num_bytes(number), 0, 0, record};
@@ -240,7 +256,9 @@ class Events {
     wake(number);
   }
 
-  Message& message(uint32_t block, uint64_t number) { return messages_[uint64_t{block} * scene_.slots + number % scene_.slots]; }
+  Message& message(uint32_t block, uint64_t number) {
+    return messages_[uint64_t{block} * scene_.slots + number % scene_.slots];
+  }
 
   void begin_transfer(uint32_t number) {
     const SceneBlock& block = scene_.blocks[number];

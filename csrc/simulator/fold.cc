@@ -40,7 +40,10 @@ uint64_t hash_of(const Signature& signature) {
 class Folder {
  public:
   Folder(std::span<const Job> jobs, const Setting& setting, const Wiring& wiring)
-      : jobs_(jobs), setting_(setting), wiring_(wiring), num_blocks_(wiring.blocks.size()),
+      : jobs_(jobs),
+        setting_(setting),
+        wiring_(wiring),
+        num_blocks_(wiring.blocks.size()),
         num_resources_(setting.capacities.size()) {
     for (uint32_t job = 0; job < jobs.size(); ++job) {
       uint32_t kind = 0;
@@ -52,7 +55,7 @@ class Folder {
   }
 
   Folding run() {
-    const Folding unfolded = Folding::none(num_blocks_, num_resources_);
+    Folding unfolded = Folding::none(num_blocks_, num_resources_);
     std::vector<uint64_t> hashes(num_blocks_), resource_hashes(num_resources_);
     for (uint32_t block = 0; block < num_blocks_; ++block) hashes[block] = program_hash(block);
     for (uint32_t resource = 0; resource < num_resources_; ++resource)
@@ -99,13 +102,7 @@ class Folder {
     return first.size();
   }
 
-  const runtime::PlanTables& plan(uint32_t block) const { return jobs_[wiring_.blocks[block].job].plan; }
-
-  static std::span<const Dependency> waits(const runtime::PlanTables& tables, uint32_t row, uint32_t num_rows = 1) {
-    const size_t first = tables.steps[row].first_dependency, after = size_t{row} + num_rows;
-    const size_t end = after < tables.steps.size() ? size_t{tables.steps[after].first_dependency} : tables.dependencies.size();
-    return tables.dependencies.subspan(first, end - first);
-  }
+  const PlanView& plan(uint32_t block) const { return jobs_[wiring_.blocks[block].job].plan; }
 
   // The threadblocks that each one waits for, in the order in which they are first named.
   void list_targets() {
@@ -113,7 +110,7 @@ class Folder {
       first_target_.push_back(targets_.size());
       const Wiring::Block& b = wiring_.blocks[block];
       if (b.num_steps == 0) continue;
-      for (const Dependency& wait : waits(plan(block), b.first_step, b.num_steps)) {
+      for (const Dependency& wait : plan(block).waits(b.first_step, b.num_steps)) {
         const uint32_t target = b.first_of_rank + wait.threadblock;
         if (std::find(targets_.begin() + static_cast<std::ptrdiff_t>(first_target_.back()), targets_.end(), target) ==
             targets_.end())
@@ -131,14 +128,14 @@ class Folder {
 
   uint64_t program_hash(uint32_t block) const {
     const Wiring::Block& b = wiring_.blocks[block];
-    const runtime::PlanTables& tables = plan(block);
+    const PlanView& tables = plan(block);
     uint64_t hash = mix(job_kind_[b.job], b.num_steps);
     hash = mix(hash, block_may_wait_forever(block));
     for (uint32_t row = b.first_step; row < b.first_step + b.num_steps; ++row) {
       const Step& step = tables.steps[row];
       hash = mix(hash, uint64_t{step.count} << 16 | static_cast<uint64_t>(step.opcode) << 8 |
                            static_cast<uint64_t>(work_of(step)));
-      for (const Dependency& wait : waits(tables, row))
+      for (const Dependency& wait : tables.waits(row))
         hash = mix(hash, place_of_target(block, b.first_of_rank + wait.threadblock) << 32 | wait.step);
     }
     return hash;
@@ -152,16 +149,15 @@ class Folder {
   bool has_same_program(uint32_t block, uint32_t other) const {
     const Wiring::Block &a = wiring_.blocks[block], &b = wiring_.blocks[other];
     if (a.num_steps != b.num_steps || job_kind_[a.job] != job_kind_[b.job]) return false;
-    const runtime::PlanTables &tables = plan(block), &others = plan(other);
+    const PlanView &tables = plan(block), &others = plan(other);
     for (uint32_t k = 0; k < a.num_steps; ++k) {
       const Step &step = tables.steps[a.first_step + k], &same = others.steps[b.first_step + k];
       if (step.opcode != same.opcode || step.count != same.count || work_of(step) != work_of(same)) return false;
-      const auto first = waits(tables, a.first_step + k), second = waits(others, b.first_step + k);
+      const auto first = tables.waits(a.first_step + k), second = others.waits(b.first_step + k);
       if (first.size() != second.size()) return false;
       for (size_t d = 0; d < first.size(); ++d)
-        if (first[d].step != second[d].step ||
-            place_of_target(block, a.first_of_rank + first[d].threadblock) !=
-                place_of_target(other, b.first_of_rank + second[d].threadblock))
+        if (first[d].step != second[d].step || place_of_target(block, a.first_of_rank + first[d].threadblock) !=
+                                                   place_of_target(other, b.first_of_rank + second[d].threadblock))
           return false;
     }
     return true;
@@ -201,7 +197,8 @@ class Folder {
     signature.push_back(colour(wiring_.receiver[block]));
     if (wiring_.blocks[block].sends) signature.push_back(bits_of(setting_.latencies[block]));
     for (size_t k = first_target_[block]; k < first_target_[block + 1]; ++k) signature.push_back(colour(targets_[k]));
-    visit_uses(block, [&](uint32_t resource, Role role) { signature.push_back(uint64_t{resources_[resource]} << 2 | role); });
+    visit_uses(block,
+               [&](uint32_t resource, Role role) { signature.push_back(uint64_t{resources_[resource]} << 2 | role); });
   }
 
   void describe_resource(uint32_t resource, Signature& signature) const {

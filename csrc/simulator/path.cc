@@ -27,7 +27,8 @@ class Walk {
 
   std::vector<PathPiece> go() {
     if (replay_.records.empty()) return {};
-    auto block = static_cast<uint32_t>(std::max_element(replay_.ends.begin(), replay_.ends.end()) - replay_.ends.begin());
+    auto block =
+        static_cast<uint32_t>(std::max_element(replay_.ends.begin(), replay_.ends.end()) - replay_.ends.begin());
     if (!(replay_.ends[block] > 0)) return {};
     uint32_t step = scene_.blocks[block].num_steps - 1, tile = scene_.blocks[block].num_tiles - 1;
     for (;;) {
@@ -39,7 +40,7 @@ class Walk {
           step_back(block, step, tile);
           break;
         case Cause::dependency:
-          block = record.cause_block;
+          block = record.cause_threadblock;
           step = record.cause_step;
           break;
         case Cause::message: {
@@ -82,26 +83,26 @@ class Walk {
     --tile;
   }
 
-  void add(Segment kind, const Record& record, int32_t resource, double begin, double end) {
-    if (end > begin) path_.push_back({kind, record.block, record.step, record.tile, resource, 0, begin, end});
+  void add(PathPieceKind kind, const Record& record, int32_t resource, double begin, double end) {
+    if (end > begin) path_.push_back({kind, record.threadblock, record.step, record.tile, resource, 0, begin, end});
   }
 
   void add_act(uint32_t block, uint32_t step, uint32_t tile) {
     const Record& record = record_of(block, step, tile);
     const SceneStep& about = scene_.steps[scene_.blocks[block].first_step + step];
-    const double overhead =
-        std::min(record.end, record.begin + (about.sends ? scene_.blocks[block].step_seconds : 0));
-    add(about.work == Work::add ? Segment::adding : Segment::copying, record, record.work_limit, overhead, record.end);
-    add(Segment::overhead, record, kNoResource, record.begin, overhead);
+    const double overhead = std::min(record.end, record.begin + (about.sends ? scene_.blocks[block].step_seconds : 0));
+    add(about.work == Work::add ? PathPieceKind::adding : PathPieceKind::copying, record, record.work_limit, overhead,
+        record.end);
+    add(PathPieceKind::overhead, record, kNoResource, record.begin, overhead);
   }
 
   // Back along a connection, over all messages that went out without a gap, to the act that sent the first of them.
   void follow_message(uint32_t sender, uint64_t number, uint32_t& step, uint32_t& tile) {
     locate(sends_[sender], number, step, tile);
     const Record* record = &record_of(sender, step, tile);
-    add(Segment::latency, *record, kNoResource, record->sent, record->arrived);
+    add(PathPieceKind::latency, *record, kNoResource, record->sent, record->arrived);
     for (;;) {
-      add(Segment::transfer, *record, record->send_limit, record->depart, record->sent);
+      add(PathPieceKind::transfer, *record, record->send_limit, record->depart, record->sent);
       if (record->depart <= record->end || number == 0) return;
       locate(sends_[sender], --number, step, tile);
       record = &record_of(sender, step, tile);

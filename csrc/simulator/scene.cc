@@ -15,8 +15,13 @@ constexpr double kRounding = 1 + 1e-12;
 class SceneMaker {
  public:
   SceneMaker(std::span<const Job> jobs, const Setting& setting, const Wiring& wiring, const Folding& folding)
-      : jobs_(jobs), setting_(setting), wiring_(wiring), folding_(folding), number_(wiring.blocks.size(), kNone),
-        members_(wiring.blocks.size()), resource_members_(setting.capacities.size()) {
+      : jobs_(jobs),
+        setting_(setting),
+        wiring_(wiring),
+        folding_(folding),
+        number_(wiring.blocks.size(), kNone),
+        members_(wiring.blocks.size()),
+        resource_members_(setting.capacities.size()) {
     for (const uint32_t block : folding.block_class) ++members_[block];
     for (const uint32_t resource : folding.resource_class) ++resource_members_[resource];
   }
@@ -74,18 +79,14 @@ class SceneMaker {
     scene_.blocks.push_back(made);
   }
 
-  void add_step(const Wiring::Block& block, const runtime::PlanTables& plan, uint32_t row) {
+  void add_step(const Wiring::Block& block, const PlanView& plan, uint32_t row) {
     const Step& step = plan.steps[row];
-    const size_t end =
-        row + 1 < plan.steps.size() ? size_t{plan.steps[row + 1].first_dependency} : plan.dependencies.size();
     const auto first = static_cast<uint32_t>(scene_.waits.size());
-    for (size_t d = step.first_dependency; d < end; ++d) {
-      const Dependency& wait = plan.dependencies[d];
+    for (const Dependency& wait : plan.waits(row))
       scene_.waits.push_back({scene_block(block.first_of_rank + wait.threadblock), wait.step});
-    }
     const OpcodeTraits& acts = traits(step.opcode);
-    scene_.steps.push_back({step.count, first, static_cast<uint32_t>(scene_.waits.size()) - first, kNone,
-                            acts.receives, acts.sends, work_of(step)});
+    scene_.steps.push_back({step.count, first, static_cast<uint32_t>(scene_.waits.size()) - first, kNone, acts.receives,
+                            acts.sends, work_of(step)});
   }
 
   uint32_t add_work(uint32_t original, const int32_t (&resources)[2], double cap) {

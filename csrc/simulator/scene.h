@@ -10,8 +10,8 @@ namespace hemiola::simulator {
 // Who sends to whom, over all jobs: rows are threadblocks, a connection has the row of its sender.
 struct Wiring {
   struct Block {
-    uint32_t job, row, rank;       // its place in its own plan
-    uint32_t first_of_rank;        // the first threadblock of its rank, over all jobs
+    uint32_t job, row, rank;         // its place in its own plan
+    uint32_t first_of_rank;          // the first threadblock of its rank, over all jobs
     uint32_t first_step, num_steps;  // in its own plan
     bool sends = false, receives = false, adds = false, copies = false;
   };
@@ -65,7 +65,7 @@ struct Source {
 
 struct SceneBlock {
   uint32_t first_step, num_steps;
-  uint32_t original;         // its row over all jobs
+  uint32_t original;          // its row over all jobs
   uint32_t sender, receiver;  // of its incoming and for its outgoing messages, or kNone
   uint32_t first_tile, num_tiles;
   double step_seconds, latency;

@@ -13,9 +13,15 @@ constexpr double kSameRate = 1e-14;
 }  // namespace
 
 Sharing::Sharing(const Scene& scene, EventQueue& events, uint32_t first_id)
-    : scene_(scene), events_(events), first_id_(first_id), flows_(scene.sources.size()), place_(scene.uses.size()),
-      resources_(scene.capacities.size()), cap_class_(scene.sources.size()) {
+    : scene_(scene),
+      events_(events),
+      first_id_(first_id),
+      flows_(scene.sources.size()),
+      place_(scene.uses.size()),
+      resources_(scene.capacities.size()),
+      cap_class_(scene.sources.size()) {
   std::vector<double> caps;
+  caps.reserve(scene.sources.size());
   for (const Source& source : scene.sources) caps.push_back(source.cap);
   std::sort(caps.begin(), caps.end());
   caps.erase(std::unique(caps.begin(), caps.end()), caps.end());

@@ -35,7 +35,7 @@ class Sharing {
   struct Resource {
     std::vector<User> users;  // active ones
     double available = 0, weight = 0;
-    uint32_t num_open = 0;    // users without a rate
+    uint32_t num_open = 0;  // users without a rate
     bool dirty = false, seen = false;
   };
 

@@ -16,7 +16,8 @@ Result simulate(std::span<const Job> jobs, const Setting& setting, const Options
   const Scene scene = make_scene(jobs, setting, wiring, folding);
   Result result;
   result.by_events = options.events || !scene.is_fixed;
-  Replay replay = result.by_events ? replay_events(scene, options.record) : replay_dataflow(scene, options.record);
+  const bool record = scene.num_events() <= options.most_records;
+  Replay replay = result.by_events ? replay_events(scene, record) : replay_dataflow(scene, record);
   result.ended = replay.ended;
   result.num_simulated = scene.num_events();
   result.block_seconds.resize(num_blocks);
@@ -26,7 +27,7 @@ Result simulate(std::span<const Job> jobs, const Setting& setting, const Options
   }
   for (size_t block = 0; block < num_blocks; ++block)
     result.block_seconds[block] = result.block_seconds[folding.block_class[block]];
-  if (options.record && replay.ended) result.path = critical_path(scene, replay);
+  if (record && replay.ended) result.path = critical_path(scene, replay);
   result.records = std::move(replay.records);
   result.block_class = folding.block_class;
   result.resource_class = folding.resource_class;

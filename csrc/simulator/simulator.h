@@ -13,14 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "runtime/part.h"
+#include "plan_view.h"
 
 namespace hemiola::simulator {
 
 // One plan with the data that it moves. Everything that is given per threadblock has a row for each one of all
 // jobs, in order.
 struct Job {
-  runtime::PlanTables plan;
+  PlanView plan;
   std::span<const double> tile_bytes;  // of one chunk, in every tile
   double step_seconds;                 // of a message, beside its bytes
   double threadblock_bandwidth;
@@ -34,54 +34,45 @@ struct WorkResources {
 };
 
 struct Setting {
-  std::span<const double> capacities;           // of all resources
-  std::span<const int64_t> first_hop, hops;     // per threadblock: the resources that its messages take
-  std::span<const double> latencies;            // per threadblock: of its messages
-  std::span<const WorkResources> work;          // per threadblock
+  std::span<const double> capacities;        // of all resources
+  std::span<const int64_t> first_hop, hops;  // per threadblock: the resources that its messages take
+  std::span<const double> latencies;         // per threadblock: of its messages
+  std::span<const WorkResources> work;       // per threadblock
   uint32_t slots;
 };
 
 struct Options {
-  bool fold = true;    // simulate one of those that are provably alike
-  bool record = false;
-  bool events = false;  // always by events, also where nothing is shared
+  bool fold = true;           // simulate one of those that are provably alike
+  uint64_t most_records = 0;  // where no more steps of tiles than this are simulated, all are kept
+  bool events = false;        // always by events, also where nothing is shared
 };
 
-enum class Cause : uint32_t { previous, dependency, message, slot };
-
-// A step of a tile, and the message that it sent. Limits are resources, or kNoResource.
-struct Record {
-  uint32_t block, step, tile;
-  Cause cause;
-  uint32_t cause_block, cause_step;  // of a dependency
-  int32_t work_limit, send_limit;
-  double begin, end;             // of the act
-  double depart, sent, arrived;  // of the message; begin of its transfer, end, and a latency later
+// What a step waited for last.
+enum class Cause : uint32_t {
+#define CAUSE(name) name,
+#include "simulator/causes.def"
+#undef CAUSE
 };
-static_assert(sizeof(Record) == 72);
 
-enum class Segment : uint32_t { overhead, adding, copying, transfer, latency };
-
-// A piece of the critical path.
-struct PathPiece {
-  Segment kind;
-  uint32_t block, step, tile;
-  int32_t resource;
-  uint32_t reserved;
-  double begin, end;
+enum class PathPieceKind : uint32_t {
+#define PATH_PIECE(name) name,
+#include "simulator/path_pieces.def"
+#undef PATH_PIECE
 };
-static_assert(sizeof(PathPiece) == 40);
+
+#define HEMIOLA_ROWS "simulator/tables.def"
+#include "row_structs.inc"
 
 struct Result {
   bool ended = false;
   double seconds = 0;
-  std::vector<double> block_seconds;   // when every threadblock has finished, of all jobs
-  std::vector<uint32_t> block_class;   // the threadblock that stands for each one
+  std::vector<double> block_seconds;  // when every threadblock has finished, of all jobs
+  std::vector<uint32_t> block_class;  // the threadblock that stands for each one
   std::vector<uint32_t> resource_class;
-  uint64_t num_simulated = 0;          // steps of tiles
+  uint64_t num_simulated = 0;  // steps of tiles
   bool by_events = false;
-  std::vector<Record> records;         // of the threadblocks that stand for themselves, in order
-  std::vector<PathPiece> path;         // from the end to the beginning
+  std::vector<Record> records;  // of the threadblocks that stand for themselves, in order
+  std::vector<PathPiece> path;  // from the end to the beginning
 };
 
 Result simulate(std::span<const Job> jobs, const Setting& setting, const Options& options);

@@ -12,11 +12,6 @@ struct End {
   auto key() const { return std::tie(job, src, dst, channel); }
 };
 
-template <typename Rows, typename First>
-uint32_t end_of(const Rows& rows, size_t row, First first, size_t total) {
-  return static_cast<uint32_t>(row + 1 < rows.size() ? size_t{rows[row + 1].*first} : total);
-}
-
 }  // namespace
 
 Work work_of(const Step& step) {
@@ -40,10 +35,10 @@ Wiring Wiring::of(std::span<const Job> jobs) {
   std::vector<End> sends, receives;
   uint32_t first = 0;
   for (uint32_t job = 0; job < jobs.size(); ++job) {
-    const runtime::PlanTables& plan = jobs[job].plan;
+    const PlanView& plan = jobs[job].plan;
     for (uint32_t row = 0; row < plan.threadblocks.size(); ++row) {
       const Threadblock& b = plan.threadblocks[row];
-      const uint32_t end = end_of(plan.threadblocks, row, &Threadblock::first_step, plan.steps.size());
+      const uint32_t end = plan.end_of_block(row);
       Block block{job, row, b.rank, first + plan.ranks[b.rank].first_threadblock, b.first_step, end - b.first_step};
       for (uint32_t k = b.first_step; k < end; ++k) {
         const OpcodeTraits& acts = traits(plan.steps[k].opcode);

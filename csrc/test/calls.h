@@ -18,7 +18,9 @@ using Numbers = std::vector<int64_t>;
 inline std::byte* bytes(Numbers& numbers) { return reinterpret_cast<std::byte*>(numbers.data()); }
 
 // Element k of a rank's input; sums over ranks are exact.
-inline int64_t number_of(uint32_t rank, uint64_t k) { return static_cast<int64_t>((rank + 1) * 1'000'003 + k * (rank + 2)); }
+inline int64_t number_of(uint32_t rank, uint64_t k) {
+  return static_cast<int64_t>((rank + 1) * 1'000'003 + k * (rank + 2));
+}
 
 inline Numbers input_of(uint32_t rank, uint64_t elements) {
   Numbers numbers(elements);

@@ -38,13 +38,12 @@ template <typename... Parts>
 
 }  // namespace hemiola::test
 
-#define TEST(name)                                                                  \
-  static void test_##name();                                                        \
+#define TEST(name)                                                                    \
+  static void test_##name();                                                          \
   static const ::hemiola::test::Registration registration_##name(#name, test_##name); \
   static void test_##name()
 
-#define CHECK(condition, ...)                                                                           \
-  do {                                                                                                  \
-    if (!(condition))                                                                                   \
-      ::hemiola::test::check_failed(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__);         \
+#define CHECK(condition, ...)                                                                                   \
+  do {                                                                                                          \
+    if (!(condition)) ::hemiola::test::check_failed(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
   } while (false)

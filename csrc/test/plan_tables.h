@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan_view.h"
 #include "runtime/part.h"
 #include "tables.h"
 
@@ -55,7 +56,7 @@ class Tables {
     }
   }
 
-  runtime::PlanTables view() const { return {ranks_, threadblocks_, steps_, dependencies_}; }
+  PlanView view() const { return {ranks_, threadblocks_, steps_, dependencies_}; }
   uint32_t num_ranks() const { return static_cast<uint32_t>(ranks_.size()); }
 
  private:
@@ -132,8 +133,7 @@ inline Tables direct_all_to_all(uint32_t num_ranks) {
       if (peer == rank)
         blocks.push_back({rank, kNoPeer, kNoPeer, 0, {{Opcode::cpy, {kInput, rank}, {kOutput, rank}}}});
       else
-        blocks.push_back({rank, other, other, 0,
-                          {{Opcode::s, {kInput, peer}}, {Opcode::r, {}, {kOutput, peer}}}});
+        blocks.push_back({rank, other, other, 0, {{Opcode::s, {kInput, peer}}, {Opcode::r, {}, {kOutput, peer}}}});
     }
   return {std::vector<Chunks>(num_ranks, Chunks{num_ranks, num_ranks, 0}), blocks};
 }

@@ -35,7 +35,10 @@ TEST(what_comes_in_and_what_goes_out_next_change_places_in_one_sweep) {
 TEST(chunks_with_gaps_between_their_tiles_do_not_change_places) {
   std::vector<HandBlock> blocks;
   for (const int32_t rank : {0, 1})
-    blocks.push_back({static_cast<uint32_t>(rank), 1 - rank, 1 - rank, 0,
+    blocks.push_back({static_cast<uint32_t>(rank),
+                      1 - rank,
+                      1 - rank,
+                      0,
                       {{Opcode::s, {kInput, 0}, {}, 2}, {Opcode::r, {}, {kOutput, 0}, 2}}});
   const auto parts = parts_of(Tables({{2, 2, 0}, {2, 2, 0}}, blocks), 2);
   for (const uint64_t elements : {2 * 2048u, 2 * 3 * 2048u, 100'003u}) {

@@ -63,7 +63,8 @@ TEST(in_place_all_gathers_read_their_window_of_the_output) {
         const auto own = static_cast<std::ptrdiff_t>(rank * elements);
         const Numbers share = input_of(rank, elements);
         std::copy(share.begin(), share.end(), data.begin() + own);
-        const Failure failure = group.executor(rank).run(part, call_of(elements), bytes(data) + own * 8, bytes(data), nullptr);
+        const Failure failure =
+            group.executor(rank).run(part, call_of(elements), bytes(data) + own * 8, bytes(data), nullptr);
         CHECK(!failure, failure.text);
         CHECK(data == expected, "rank ", rank, ", ", chunks, " chunks of ", elements);
       });
@@ -108,9 +109,9 @@ TEST(calls_of_different_plans_and_sizes_follow_each_other) {
       const uint64_t elements = random() % 400;
       Numbers data = input_of(rank, elements), output(elements);
       const bool in_ring = random() % 2 == 0;
-      const Failure failure =
-          in_ring ? run_ring(group, rank, ring[rank], call_of(elements, elements), data)
-                  : group.executor(rank).run(pairs[rank], call_of(elements, elements), bytes(data), bytes(output), nullptr);
+      const Failure failure = in_ring ? run_ring(group, rank, ring[rank], call_of(elements, elements), data)
+                                      : group.executor(rank).run(pairs[rank], call_of(elements, elements), bytes(data),
+                                                                 bytes(output), nullptr);
       CHECK(!failure, failure.text);
       CHECK((in_ring ? data : output) == sum_of(kRanks, elements), "call ", call, " of rank ", rank);
     }
@@ -139,7 +140,8 @@ TEST(a_run_ends_only_when_its_links_are_drained) {
   on_all(2, [&](uint32_t rank) {
     Numbers data = input_of(0, 40'000);
     if (rank == 1) std::ranges::fill(data, 0);
-    const Failure failure = group.executor(rank).run(parts[rank], call_of(data.size()), bytes(data), bytes(data), nullptr);
+    const Failure failure =
+        group.executor(rank).run(parts[rank], call_of(data.size()), bytes(data), bytes(data), nullptr);
     CHECK(!failure, failure.text);
     CHECK(data == input_of(0, data.size()));
     if (rank == 0) group.endpoint(0).leave();
@@ -162,9 +164,8 @@ TEST(averages_are_divided_and_operators_obeyed) {
 }
 
 TEST(a_rank_with_no_data_takes_part_when_shares_do_not_divide) {
-  const Tables tables({{4, 0, 0}, {0, 0, 0}, {0, 4, 0}},
-                      {{0, 2, kNoPeer, 0, {{Opcode::s, {kInput, 0}, {}, 4}}},
-                       {2, kNoPeer, 0, 0, {{Opcode::r, {}, {kOutput, 0}, 4}}}});
+  const Tables tables({{4, 0, 0}, {0, 0, 0}, {0, 4, 0}}, {{0, 2, kNoPeer, 0, {{Opcode::s, {kInput, 0}, {}, 4}}},
+                                                          {2, kNoPeer, 0, 0, {{Opcode::r, {}, {kOutput, 0}, 4}}}});
   Group group(3);
   const auto parts = parts_of(tables, 4);
   on_all(3, [&](uint32_t rank) {
@@ -230,8 +231,9 @@ TEST(large_messages_arrive_whichever_way_they_are_written) {
     }
 }
 
-// Some are passed on in their rooms, others go past the caches into new ones, and in the next call it is the other way.
-TEST(messages_arrive_where_only_some_are_passed_on) {
+// Some are forwarded in their buffers, others go past the caches into new ones, and in the next call it is the other
+// way.
+TEST(messages_arrive_where_only_some_are_forwarded) {
   std::mt19937_64 random(11);
   for (const uint32_t num_ranks : {2u, 3u, 5u})
     for (const uint32_t workers : {1u, 2u})
@@ -252,7 +254,8 @@ TEST(messages_arrive_where_only_some_are_passed_on) {
 TEST(groups_in_flight_together_do_not_disturb_each_other) {
   constexpr uint32_t kGroups = 3;
   std::vector<std::unique_ptr<Group>> groups;
-  for (uint32_t k = 0; k < kGroups; ++k) groups.push_back(std::make_unique<Group>(2, GroupOptions{.workers = 1 + k % 2}));
+  for (uint32_t k = 0; k < kGroups; ++k)
+    groups.push_back(std::make_unique<Group>(2, GroupOptions{.workers = 1 + k % 2}));
   const auto parts = ring_parts(2);
   on_all(kGroups, [&](uint32_t k) {
     for (int round = 0; round < 20; ++round) check_ring(*groups[k], parts, 1000 + k, k);

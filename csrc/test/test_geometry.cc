@@ -55,7 +55,7 @@ Case random_case(std::mt19937_64& random) {
 // Counts for each element of a buffer how often tiles of chunks cover it.
 std::vector<int> count_main(const Geometry& geometry, uint32_t buffer, uint64_t num_chunks, uint64_t num_elements) {
   std::vector<int> covered(num_elements, 0);
-  for (uint64_t tile = 0; tile < geometry.num_tiles() && !geometry.is_rest(tile); ++tile)
+  for (uint64_t tile = 0; tile < geometry.num_tiles() && !geometry.is_remainder(tile); ++tile)
     for (uint64_t index = 0; index < num_chunks; ++index) {
       const uint64_t first = geometry.offset(buffer, index, tile), length = geometry.length(buffer, index, tile);
       if (length == 0) continue;
@@ -65,7 +65,7 @@ std::vector<int> count_main(const Geometry& geometry, uint32_t buffer, uint64_t 
   return covered;
 }
 
-TEST(tiles_and_the_rest_cover_every_element_once) {
+TEST(tiles_and_the_remainder_cover_every_element_once) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 600; ++round) {
     const Case c = random_case(random);
@@ -76,17 +76,17 @@ TEST(tiles_and_the_rest_cover_every_element_once) {
     for (const uint32_t buffer : {0u, 1u}) {
       const auto covered = count_main(geometry, buffer, part.num_chunks[buffer], c.num_blocks * c.elements);
       for (uint64_t k = 0; k < covered.size(); ++k) {
-        const bool in_rest = k % c.elements >= c.block_chunks * geometry.chunk();
-        CHECK(covered[k] == (in_rest ? 0 : 1), "element ", k, " is covered ", covered[k], " times");
+        const bool in_remainder = k % c.elements >= c.block_chunks * geometry.chunk();
+        CHECK(covered[k] == (in_remainder ? 0 : 1), "element ", k, " is covered ", covered[k], " times");
       }
-      CHECK((c.elements - c.block_chunks * geometry.chunk()) <= c.block_chunks * geometry.rest());
+      CHECK((c.elements - c.block_chunks * geometry.chunk()) <= c.block_chunks * geometry.remainder());
     }
     const auto scratch = count_main(geometry, kScratch, part.num_chunks[2], part.num_chunks[2] * geometry.chunk());
     CHECK(std::ranges::all_of(scratch, [](int times) { return times == 1; }));
   }
 }
 
-TEST(the_rest_is_padded_so_that_every_chunk_has_as_much) {
+TEST(the_remainder_is_padded_so_that_every_chunk_has_as_much) {
   std::mt19937_64 random(4);
   for (int round = 0; round < 300; ++round) {
     const Case c = random_case(random);
@@ -94,18 +94,19 @@ TEST(the_rest_is_padded_so_that_every_chunk_has_as_much) {
     const CallShape call = call_of(c);
     if (c.max_count * runtime::element_size(c.type) > c.slot_bytes) continue;
     const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
-    std::vector<int> covered(part.num_chunks[0] * geometry.rest(), 0);
-    uint64_t rest_tiles = 0;
+    std::vector<int> covered(part.num_chunks[0] * geometry.remainder(), 0);
+    uint64_t remainder_tiles = 0;
     for (uint64_t tile = 0; tile < geometry.num_tiles(); ++tile) {
-      if (!geometry.is_rest(tile)) continue;
-      ++rest_tiles;
+      if (!geometry.is_remainder(tile)) continue;
+      ++remainder_tiles;
       for (uint64_t index = 0; index < part.num_chunks[0]; ++index) {
         const uint64_t first = geometry.offset(0, index, tile);
         for (uint64_t k = first; k < first + geometry.length(0, index, tile); ++k) ++covered.at(k);
       }
     }
     CHECK(std::ranges::all_of(covered, [](int times) { return times == 1; }));
-    CHECK((rest_tiles > 0) == (c.elements % c.block_chunks != 0), "a rest is there where shares do not divide");
+    CHECK((remainder_tiles > 0) == (c.elements % c.block_chunks != 0),
+          "a remainder is there where shares do not divide");
   }
 }
 
@@ -149,6 +150,44 @@ TEST(messages_over_one_connection_are_as_large_as_is_best_where_the_ranks_are) {
   }
 }
 
+TEST(tiles_alone_are_those_of_the_geometry) {
+  std::mt19937_64 random(9);
+  for (int round = 0; round < 300; ++round) {
+    const Case c = random_case(random);
+    const size_t size = runtime::element_size(c.type);
+    if (c.max_count * size > c.slot_bytes) continue;
+    const Part part = part_of(c);
+    const CallShape call = call_of(c);
+    const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
+    const runtime::Cut cut{c.block_chunks, c.max_count, c.max_sends};
+    const runtime::Tiles tiles(cut, {c.elements, size, c.message_bytes}, c.slot_bytes, c.ranks_on);
+    CHECK(tiles.num_tiles() == geometry.num_tiles());
+    uint64_t covered = 0;
+    for (uint64_t tile = 0; tile < tiles.num_tiles(); ++tile) {
+      CHECK(tiles.length(tile) == geometry.length(0, 0, tile) && tiles.length(tile) > 0);
+      CHECK(tiles.is_remainder(tile) == geometry.is_remainder(tile));
+      covered += tiles.length(tile);
+    }
+    CHECK(covered == tiles.chunk() + tiles.remainder());
+  }
+}
+
+TEST(a_ring_of_two_sends_whole_slots_where_each_rank_has_a_core) {
+  const auto first_message = [](RanksOn ranks_on) {
+    return runtime::Tiles({2, 1, 1}, {(64 << 20) / 4, 4}, 1 << 20, ranks_on).length(0) * 4;
+  };
+  CHECK(first_message(RanksOn::own_cores) == 1 << 20);
+  CHECK(first_message(RanksOn::shared_cores) == 512 << 10);
+  CHECK(first_message(RanksOn::several_hosts) == 256 << 10);
+}
+
+TEST(where_ranks_are_follows_from_hosts_and_cores) {
+  CHECK(runtime::locate_ranks(4, 2, 1) == RanksOn::several_hosts);
+  CHECK(runtime::locate_ranks(4, 2, 2) == RanksOn::several_hosts);
+  CHECK(runtime::locate_ranks(4, 4, 2) == RanksOn::shared_cores);
+  CHECK(runtime::locate_ranks(4, 4, 1) == RanksOn::own_cores);
+}
+
 TEST(where_tiles_are_contiguous_neighbours_follow_each_other) {
   std::mt19937_64 random(6);
   int contiguous = 0;
@@ -170,7 +209,7 @@ TEST(where_tiles_are_contiguous_neighbours_follow_each_other) {
   CHECK(contiguous > 50);
 }
 
-TEST(the_rest_goes_to_its_padded_place_and_back) {
+TEST(the_remainder_goes_to_its_padded_place_and_back) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {
     Case c = random_case(random);
@@ -179,21 +218,21 @@ TEST(the_rest_goes_to_its_padded_place_and_back) {
     const Part part = part_of(c);
     const CallShape call = call_of(c);
     const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
-    if (geometry.rest() == 0) continue;
-    std::vector<int64_t> data(c.num_blocks * c.elements), padded(part.num_chunks[0] * geometry.rest(), -1);
+    if (geometry.remainder() == 0) continue;
+    std::vector<int64_t> data(c.num_blocks * c.elements), padded(part.num_chunks[0] * geometry.remainder(), -1);
     std::iota(data.begin(), data.end(), 0);
     const std::vector<int64_t> before = data;
     auto* bytes = reinterpret_cast<std::byte*>(data.data());
     auto* places = reinterpret_cast<std::byte*>(padded.data());
-    geometry.copy_rest(bytes, places, part.num_chunks[0], false);
+    geometry.copy_remainder(bytes, places, part.num_chunks[0], false);
     uint64_t copied = 0;
     for (const int64_t value : padded) copied += value >= 0;
     CHECK(copied == c.num_blocks * (c.elements - c.block_chunks * geometry.chunk()));
     for (int64_t& value : padded) value = value < 0 ? value : value + 1'000'000;
-    geometry.copy_rest(bytes, places, part.num_chunks[0], true);
+    geometry.copy_remainder(bytes, places, part.num_chunks[0], true);
     for (uint64_t k = 0; k < data.size(); ++k) {
-      const bool in_rest = k % c.elements >= c.block_chunks * geometry.chunk();
-      CHECK(data[k] == before[k] + (in_rest ? 1'000'000 : 0), "element ", k);
+      const bool in_remainder = k % c.elements >= c.block_chunks * geometry.chunk();
+      CHECK(data[k] == before[k] + (in_remainder ? 1'000'000 : 0), "element ", k);
     }
   }
 }
@@ -213,7 +252,7 @@ TEST(with_lengths_every_chunk_is_covered_once) {
     }
     const Part part = part_of(c);
     const Geometry geometry(part, call, c.slot_bytes, c.ranks_on);
-    CHECK(geometry.rest() == 0);
+    CHECK(geometry.remainder() == 0);
     for (const uint32_t buffer : {0u, 1u}) {
       const auto covered = count_main(geometry, buffer, num_chunks, sums[buffer]);
       CHECK(std::ranges::all_of(covered, [](int times) { return times == 1; }));

@@ -20,8 +20,8 @@ using Bytes = std::vector<unsigned char>;
 
 constexpr Operator kOperators[] = {Operator::sum, Operator::prod, Operator::min, Operator::max};
 constexpr size_t kLongestVector = 64, kManySizes = 100;
-constexpr size_t kStreamed = (64 << 10) + 24;  // bytes; enough to stream
-constexpr size_t kTracks = 32 << 10;         // bytes before the last vector from which a sweep runs in tracks
+constexpr size_t kStreamed = (64 << 10) + 24;   // bytes; enough to stream
+constexpr size_t kTracks = 32 << 10;            // bytes before the last vector from which a sweep runs in tracks
 constexpr size_t kLongerTracks = 4 * 179 * 64;  // the same where a track grows from 115 to 179 lines
 
 // Calls visit<T>(type) for the element types, T being how an element is stored.
@@ -91,8 +91,8 @@ class Placed {
     const auto is_guard = [](unsigned char byte) { return byte == kGuard; };
     const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(start_);
     const auto end = begin + static_cast<std::ptrdiff_t>(size_);
-    return std::equal(begin, end, contents.begin(), contents.end()) &&
-           std::all_of(memory_.begin(), begin, is_guard) && std::all_of(end, memory_.end(), is_guard);
+    return std::equal(begin, end, contents.begin(), contents.end()) && std::all_of(memory_.begin(), begin, is_guard) &&
+           std::all_of(end, memory_.end(), is_guard);
   }
 
  private:
@@ -164,42 +164,46 @@ void for_each_reduction(CountOf count_of, Check check) {
 
 TEST(every_small_size) {
   for (size_t count = 0; count <= kManySizes; ++count)
-    for_each_reduction([&](size_t) { return count; }, [&](const Reduction& r) {
-      check_reduction(r, 0, 0, 0, false);
-      check_reduction(r, count, 3 * count + 1, 5 * count + 2, true);
-    });
+    for_each_reduction([&](size_t) { return count; },
+                       [&](const Reduction& r) {
+                         check_reduction(r, 0, 0, 0, false);
+                         check_reduction(r, count, 3 * count + 1, 5 * count + 2, true);
+                       });
 }
 
 TEST(every_misalignment) {
   for (const size_t num_bytes : {size_t{8}, size_t{200}, kStreamed})
-    for_each_reduction([&](size_t size) { return num_bytes / size; }, [&](const Reduction& r) {
-      const size_t stride = num_bytes == kStreamed ? 7 : 1;
-      for (size_t at = 0; at < kLongestVector; at += stride) {
-        check_reduction(r, at, 0, 0, true);
-        check_reduction(r, 0, at, 5 * at, false);
-      }
-    });
+    for_each_reduction([&](size_t size) { return num_bytes / size; },
+                       [&](const Reduction& r) {
+                         const size_t stride = num_bytes == kStreamed ? 7 : 1;
+                         for (size_t at = 0; at < kLongestVector; at += stride) {
+                           check_reduction(r, at, 0, 0, true);
+                           check_reduction(r, 0, at, 5 * at, false);
+                         }
+                       });
 }
 
 TEST(streams_of_aligned_elements) {
   for (const size_t num_bytes : {size_t{16 << 10} - 8, size_t{16 << 10}, kStreamed})
-    for_each_reduction([&](size_t size) { return num_bytes / size; }, [&](const Reduction& r) {
-      for (const size_t at : {0, 8, 16, 24, 32, 56})
-        for (const bool stream : {false, true}) check_reduction(r, at, 2 * at, 3 * at, stream);
-    });
+    for_each_reduction([&](size_t size) { return num_bytes / size; },
+                       [&](const Reduction& r) {
+                         for (const size_t at : {0, 8, 16, 24, 32, 56})
+                           for (const bool stream : {false, true}) check_reduction(r, at, 2 * at, 3 * at, stream);
+                       });
 }
 
 // Where a sweep begins to run in tracks, and where the tracks grow by a page, for vectors of 16 and of 32 bytes.
 TEST(sweeps_in_tracks) {
   for (const size_t num_bytes : {kTracks + 8, kTracks + 16, kTracks + 24, kTracks + 32, kTracks + 40, kLongerTracks + 8,
                                  kLongerTracks + 16, kLongerTracks + 32, kLongerTracks + 40, 3 * kTracks + 200})
-    for_each_reduction([&](size_t size) { return num_bytes / size; }, [&](const Reduction& r) {
-      for (const bool stream : {false, true}) {
-        check_reduction(r, 0, 0, 0, stream);
-        check_reduction(r, 24, 1, 40, stream);
-        check_reduction(r, 5, 64, 0, stream);
-      }
-    });
+    for_each_reduction([&](size_t size) { return num_bytes / size; },
+                       [&](const Reduction& r) {
+                         for (const bool stream : {false, true}) {
+                           check_reduction(r, 0, 0, 0, stream);
+                           check_reduction(r, 24, 1, 40, stream);
+                           check_reduction(r, 5, 64, 0, stream);
+                         }
+                       });
 }
 
 // All bit patterns on one side; on the other the patterns where something changes, and random ones.
@@ -329,7 +333,8 @@ void check_copies(const KernelTable& table, const Bytes& contents, size_t out_at
   for (const Stream both : streams_of_both(stream)) {
     Placed first(blank, out_at), second(blank, also_at);
     table.copy_both(first.data(), second.data(), in.data(), contents.size(), both);
-    CHECK(first.holds(contents) && second.holds(contents), table.name, ", ", contents.size(), " bytes, stream ", stream);
+    CHECK(first.holds(contents) && second.holds(contents), table.name, ", ", contents.size(), " bytes, stream ",
+          stream);
     Placed elsewhere(blank, also_at);
     table.copy_both(in.data(), elsewhere.data(), in.data(), contents.size(), both);
     CHECK(in.holds(contents) && elsewhere.holds(contents));
@@ -339,11 +344,11 @@ void check_copies(const KernelTable& table, const Bytes& contents, size_t out_at
   }
 }
 
-void check_exchange(const KernelTable& table, size_t num_bytes, size_t out_at, size_t room_at, size_t source_at) {
+void check_exchange(const KernelTable& table, size_t num_bytes, size_t out_at, size_t buffer_at, size_t source_at) {
   const Bytes came = random_elements<uint8_t>(num_bytes, 8), goes = random_elements<uint8_t>(num_bytes, 9);
-  Placed out(Bytes(num_bytes, 0x5a), out_at), room(came, room_at), source(goes, source_at);
-  table.exchange(out.data(), room.data(), source.data(), num_bytes);
-  CHECK(out.holds(came) && room.holds(goes) && source.holds(goes), table.name, ", ", num_bytes, " bytes");
+  Placed out(Bytes(num_bytes, 0x5a), out_at), buffer(came, buffer_at), source(goes, source_at);
+  table.exchange(out.data(), buffer.data(), source.data(), num_bytes);
+  CHECK(out.holds(came) && buffer.holds(goes) && source.holds(goes), table.name, ", ", num_bytes, " bytes");
 }
 
 TEST(exchanges) {
@@ -401,26 +406,27 @@ class Fenced {
 
 TEST(nothing_outside_the_arrays_is_touched) {
   for (const size_t num_bytes : {size_t{0}, size_t{8}, size_t{24}, size_t{40}, size_t{64}, size_t{72}, kStreamed})
-    for_each_reduction([&](size_t size) { return num_bytes / size; }, [&](const Reduction& r) {
-      for (const bool at_end : {false, true}) {
-        Fenced a(r.a, at_end), b(r.b, at_end), out(r.a, at_end), also(r.a, at_end);
-        r.kernels().reduce_both(out.data(), also.data(), a.data(), b.data(), r.count(), Stream::both);
-        r.kernels().reduce(out.data(), a.data(), b.data(), r.count(), true);
-        CHECK(std::memcmp(out.data(), also.data(), num_bytes) == 0);
-        r.kernels().divide(out.data(), r.count(), 3);
-        r.table.copy_both(out.data(), also.data(), a.data(), num_bytes, Stream::both);
-        r.table.copy(out.data(), b.data(), num_bytes, true);
-        r.table.exchange(out.data(), also.data(), a.data(), num_bytes);
-      }
-    });
+    for_each_reduction([&](size_t size) { return num_bytes / size; },
+                       [&](const Reduction& r) {
+                         for (const bool at_end : {false, true}) {
+                           Fenced a(r.a, at_end), b(r.b, at_end), out(r.a, at_end), also(r.a, at_end);
+                           r.kernels().reduce_both(out.data(), also.data(), a.data(), b.data(), r.count(),
+                                                   Stream::both);
+                           r.kernels().reduce(out.data(), a.data(), b.data(), r.count(), true);
+                           CHECK(std::memcmp(out.data(), also.data(), num_bytes) == 0);
+                           r.kernels().divide(out.data(), r.count(), 3);
+                           r.table.copy_both(out.data(), also.data(), a.data(), num_bytes, Stream::both);
+                           r.table.copy(out.data(), b.data(), num_bytes, true);
+                           r.table.exchange(out.data(), also.data(), a.data(), num_bytes);
+                         }
+                       });
 }
 
 TEST(the_fastest_build_is_used) {
   const KernelTable& fastest = *runtime::kernel_tables().front();
   for_each_type([&]<typename T>(ElementType type) {
     CHECK(runtime::element_size(type) == sizeof(T));
-    for (const Operator op : kOperators)
-      CHECK(&runtime::kernels(type, op) == &kernels_of(fastest, type, op));
+    for (const Operator op : kOperators) CHECK(&runtime::kernels(type, op) == &kernels_of(fastest, type, op));
   });
   CHECK(runtime::kernel_tables().back() == &runtime::portable::table);
 }

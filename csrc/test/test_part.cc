@@ -39,18 +39,18 @@ TEST(a_part_has_its_ranks_rows_alone) {
 }
 
 TEST(the_last_rank_and_the_last_step_end_with_the_tables) {
-  const Tables tables({{1, 1, 0}, {1, 1, 0}},
-                      {{0, kNoPeer, kNoPeer, 0, {{Opcode::nop}}},
-                       {1, kNoPeer, kNoPeer, 0, {{Opcode::nop}, {Opcode::cpy, {kInput, 0}, {kOutput, 0}, 1, {{0, 0}}}}}});
+  const Tables tables(
+      {{1, 1, 0}, {1, 1, 0}},
+      {{0, kNoPeer, kNoPeer, 0, {{Opcode::nop}}},
+       {1, kNoPeer, kNoPeer, 0, {{Opcode::nop}, {Opcode::cpy, {kInput, 0}, {kOutput, 0}, 1, {{0, 0}}}}}});
   const Part part = part_of(tables, 1);
   CHECK(part.blocks.size() == 1 && part.blocks[0].num_steps == 2);
   CHECK(step_of(part, 0, 1).num_dependencies == 1 && step_of(part, 0, 0).num_dependencies == 0);
 }
 
 TEST(a_rank_without_threadblocks_has_an_empty_part) {
-  const Tables tables({{1, 0, 0}, {0, 0, 0}, {0, 1, 0}},
-                      {{0, 2, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}},
-                       {2, kNoPeer, 0, 0, {{Opcode::r, {}, {kOutput, 0}}}}});
+  const Tables tables({{1, 0, 0}, {0, 0, 0}, {0, 1, 0}}, {{0, 2, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}},
+                                                          {2, kNoPeer, 0, 0, {{Opcode::r, {}, {kOutput, 0}}}}});
   const Part part = part_of(tables, 1);
   CHECK(part.blocks.empty() && part.steps.empty() && part.sends.empty() && part.receives.empty());
 }
@@ -63,7 +63,8 @@ Tables scattered_channels() {
     if (channel == 3) sends = {{Opcode::nop}};
     blocks.push_back({0, 1, kNoPeer, channel, sends});
   }
-  for (const uint32_t channel : {5u, 9u, 2u}) blocks.push_back({1, kNoPeer, 0, channel, {{Opcode::r, {}, {kOutput, 0}}}});
+  for (const uint32_t channel : {5u, 9u, 2u})
+    blocks.push_back({1, kNoPeer, 0, channel, {{Opcode::r, {}, {kOutput, 0}}}});
   return {{{1, 1, 0}, {1, 1, 0}}, blocks};
 }
 
@@ -103,15 +104,15 @@ TEST(the_largest_message_is_that_of_the_whole_plan) {
 }
 
 TEST(the_most_connections_are_those_of_the_busiest_rank) {
-  const Tables star({{1, 0, 0}, {0, 1, 0}, {0, 1, 0}},
-                    {{0, 1, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}},
-                     {0, 2, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}},
-                     {1, kNoPeer, 0, 0, {{Opcode::r, {}, {kOutput, 0}}}},
-                     {2, kNoPeer, 0, 0, {{Opcode::r, {}, {kOutput, 0}}}}});
+  const Tables star({{1, 0, 0}, {0, 1, 0}, {0, 1, 0}}, {{0, 1, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}},
+                                                        {0, 2, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}},
+                                                        {1, kNoPeer, 0, 0, {{Opcode::r, {}, {kOutput, 0}}}},
+                                                        {2, kNoPeer, 0, 0, {{Opcode::r, {}, {kOutput, 0}}}}});
   for (uint32_t rank = 0; rank < 3; ++rank) CHECK(part_of(star, rank).max_sends == 2, "rank ", rank);
   CHECK(part_of(direct_all_to_all(5), 3).max_sends == 4);
-  CHECK(part_of(direct_all_to_all(5), 3).answers && part_of(ring_all_reduce(3, 1, 1), 0).answers);
-  CHECK(!part_of(all_pairs_all_reduce(3), 0).answers, "some threadblocks only receive");
+  CHECK(part_of(direct_all_to_all(5), 3).every_receiver_sends &&
+        part_of(ring_all_reduce(3, 1, 1), 0).every_receiver_sends);
+  CHECK(!part_of(all_pairs_all_reduce(3), 0).every_receiver_sends, "some threadblocks only receive");
 }
 
 TEST(copies_within_a_rank_are_no_messages) {
@@ -121,17 +122,25 @@ TEST(copies_within_a_rank_are_no_messages) {
 
 TEST(what_nobody_reads_is_streamed) {
   const Tables tables({{4, 4, 2}, {4, 4, 2}},
-                      {{0, 1, 1, 0,
-                        {{Opcode::r, {}, {kOutput, 0}},                    // read by the next step
-                         {Opcode::s, {kOutput, 0}},                        //
-                         {Opcode::r, {}, {kOutput, 0}},                    // read before, so still in the caches
-                         {Opcode::r, {}, {kScratchBuffer, 0}},             // read by another threadblock
-                         {Opcode::rrc, {kInput, 1}, {kInput, 1}}}},        // read by itself
-                       {0, kNoPeer, kNoPeer, 0,
-                        {{Opcode::re, {kScratchBuffer, 0}, {kOutput, 1}, 1, {{0, 3}}}}},
-                       {1, 0, 0, 0,
-                        {{Opcode::s, {kInput, 0}}, {Opcode::r, {}, {kOutput, 3}}, {Opcode::s, {kInput, 0}},
-                         {Opcode::s, {kInput, 0}}, {Opcode::s, {kInput, 0}}}}});
+                      {{0,
+                        1,
+                        1,
+                        0,
+                        {{Opcode::r, {}, {kOutput, 0}},              // read by the next step
+                         {Opcode::s, {kOutput, 0}},                  //
+                         {Opcode::r, {}, {kOutput, 0}},              // read before, so still in the caches
+                         {Opcode::r, {}, {kScratchBuffer, 0}},       // read by another threadblock
+                         {Opcode::rrc, {kInput, 1}, {kInput, 1}}}},  // read by itself
+                       {0, kNoPeer, kNoPeer, 0, {{Opcode::re, {kScratchBuffer, 0}, {kOutput, 1}, 1, {{0, 3}}}}},
+                       {1,
+                        0,
+                        0,
+                        0,
+                        {{Opcode::s, {kInput, 0}},
+                         {Opcode::r, {}, {kOutput, 3}},
+                         {Opcode::s, {kInput, 0}},
+                         {Opcode::s, {kInput, 0}},
+                         {Opcode::s, {kInput, 0}}}}});
   const Part part = part_of(tables, 0);
   for (size_t k = 0; k < 5; ++k) CHECK(!step_of(part, 0, k).stream, "step ", k);
   CHECK(!step_of(part, 1, 0).stream, "the sum is read by itself");
@@ -140,10 +149,9 @@ TEST(what_nobody_reads_is_streamed) {
 
 TEST(in_place_a_reader_by_the_other_name_counts) {
   // Output chunk i is input chunk 2 + i (a reduce-scatter on rank 1 of two).
-  const Tables tables({{4, 0, 0}, {4, 0, 0}},
-                      {{0, kNoPeer, kNoPeer, 0, {{Opcode::nop}}},
-                       {1, 0, 0, 0, {{Opcode::r, {}, {kOutput, 0}}, {Opcode::s, {kInput, 2}}}},
-                       {1, kNoPeer, 0, 1, {{Opcode::r, {}, {kOutput, 1}}}}});
+  const Tables tables({{4, 0, 0}, {4, 0, 0}}, {{0, kNoPeer, kNoPeer, 0, {{Opcode::nop}}},
+                                               {1, 0, 0, 0, {{Opcode::r, {}, {kOutput, 0}}, {Opcode::s, {kInput, 2}}}},
+                                               {1, kNoPeer, 0, 1, {{Opcode::r, {}, {kOutput, 1}}}}});
   const Part part = part_of(tables, 1, 2, kOutput, 2);
   CHECK(!step_of(part, 0, 0).stream && step_of(part, 1, 0).stream);
 }

@@ -12,14 +12,15 @@
 #include <vector>
 
 #include "runtime/mapping.h"
-#include "runtime/rooms.h"
+#include "runtime/payload_buffers.h"
 #include "test/check.h"
 
 namespace hemiola::test {
 namespace {
 
-using runtime::Descriptor, runtime::kLeastWandering, runtime::kLine, runtime::kPage, runtime::Mapping,
-    runtime::QueueShape, runtime::ReceiveEnd, runtime::Rooms, runtime::SendEnd, runtime::SlotHeader, runtime::Travel;
+using runtime::Descriptor, runtime::kLeastRotated, runtime::kLine, runtime::kPage, runtime::Mapping,
+    runtime::QueueShape, runtime::ReceiveEnd, runtime::PayloadBuffers, runtime::SendEnd, runtime::SlotHeader,
+    runtime::Travel;
 
 TEST(a_queue_is_whole_pages_and_its_payloads_begin_a_line) {
   for (const uint32_t slots : {1u, 2u, 7u, 1024u})
@@ -60,7 +61,7 @@ TEST(fresh_memory_is_an_empty_queue_that_takes_as_many_messages_as_it_has_slots)
   }
 }
 
-TEST(messages_wander_over_the_span_of_their_slots_and_never_beyond) {
+TEST(payload_offsets_rotate_over_the_span_of_their_slots_and_never_beyond) {
   constexpr uint32_t kSlots = 3, kSlotBytes = 64 << 10;
   const QueueShape shape{kSlots, kSlotBytes};
   const auto places = [&](size_t span, uint32_t num_bytes) {
@@ -74,10 +75,11 @@ TEST(messages_wander_over_the_span_of_their_slots_and_never_beyond) {
       sender.publish(k, num_bytes);
       const SlotHeader* message = receiver.peek();
       CHECK(message != nullptr && receiver.payload(message) == place);
-      const std::byte* room = reinterpret_cast<const std::byte*>(message + 1);
-      CHECK(place >= room && place + num_bytes <= room + std::max<size_t>(std::min<size_t>(span, kSlotBytes), num_bytes));
+      const std::byte* buffer = reinterpret_cast<const std::byte*>(message + 1);
+      CHECK(place >= buffer &&
+            place + num_bytes <= buffer + std::max<size_t>(std::min<size_t>(span, kSlotBytes), num_bytes));
       CHECK((place - memory.data()) % kLine == 0);
-      found.emplace(k % kSlots, place - room);
+      found.emplace(k % kSlots, place - buffer);
       receiver.release();
     }
     return found.size();
@@ -141,16 +143,16 @@ TEST(messages_arrive_in_order_where_the_slots_are_no_power_of_two) { run_stress(
 TEST(messages_arrive_in_order_through_two_slots) { run_stress({2, 64}, 100'000); }
 TEST(messages_arrive_in_order_through_one_slot) { run_stress({1, 64}, 50'000); }
 TEST(long_messages_arrive_whole) { run_stress({4, 8192}, 20'000); }
-TEST(messages_arrive_whole_wherever_they_wander) { run_stress({4, 64 << 10}, 20'000); }
+TEST(messages_arrive_whole_at_every_offset) { run_stress({4, 64 << 10}, 20'000); }
 
 // Ranks in a ring, each with a queue to the next. All of them see the memory at the same addresses, although processes
 // do not, so that ThreadSanitizer knows who waited for whom; test_executor.cc has mappings for each.
 class Ring {
  public:
-  Ring(uint32_t num_ranks, QueueShape shape) : rooms_(num_ranks, shape) {
+  Ring(uint32_t num_ranks, QueueShape shape) : payload_buffers_(num_ranks, shape) {
     for (uint32_t rank = 0; rank < num_ranks; ++rank) {
-      segments_.push_back(runtime::make_memory_file(rooms_.segment_bytes()));
-      rooms_.set_segment(rank, segments_.back().get());
+      segments_.push_back(runtime::make_memory_file(payload_buffers_.segment_bytes()));
+      payload_buffers_.set_segment(rank, segments_.back().get());
     }
     for (uint32_t rank = 0; rank < num_ranks; ++rank) {
       sends.emplace_back(place((rank + 1) % num_ranks, rank), shape);
@@ -163,16 +165,16 @@ class Ring {
 
  private:
   runtime::QueuePlace place(uint32_t receiver, uint32_t sender) {
-    const uint64_t queue = rooms_.queue(receiver, sender, 0);
-    return {rooms_.queue_memory(queue), rooms_.first_room(queue), &rooms_};
+    const uint64_t queue = payload_buffers_.queue(receiver, sender, 0);
+    return {payload_buffers_.queue_memory(queue), payload_buffers_.first_buffer(queue), &payload_buffers_};
   }
 
-  Rooms rooms_;
+  PayloadBuffers payload_buffers_;
   std::vector<Descriptor> segments_;
 };
 
-TEST(a_message_that_is_passed_on_keeps_its_room_and_leaves_another_one) {
-  constexpr uint32_t kBytes = kLeastWandering;
+TEST(a_message_that_is_passed_on_keeps_its_buffer_and_leaves_another_one) {
+  constexpr uint32_t kBytes = kLeastRotated;
   const QueueShape shape{2, kBytes};
   Ring ring(3, shape);
   SendEnd &first = ring.sends[0], &second = ring.sends[1];
@@ -181,34 +183,34 @@ TEST(a_message_that_is_passed_on_keeps_its_room_and_leaves_another_one) {
   std::byte* place = first.acquire(kBytes);
   std::memset(place, 7, kBytes);
   first.publish(1, kBytes);
-  const uint64_t room = middle.peek()->room;
+  const uint64_t buffer = middle.peek()->buffer;
   std::byte* payload = middle.payload(middle.peek());
   payload[3] = std::byte{9};  // the receiver may change it
   CHECK(second.acquire(kBytes) != nullptr);
-  const uint64_t other = runtime::pass_on(middle, second, 2);
-  CHECK(other != room);
+  const uint64_t other = runtime::forward_message(middle, second, 2);
+  CHECK(other != buffer);
   middle.release(other);
 
   const SlotHeader* message = last.peek();
-  CHECK(message != nullptr && message->signature == 2 && message->num_bytes == kBytes && message->room == room);
+  CHECK(message != nullptr && message->signature == 2 && message->num_bytes == kBytes && message->buffer == buffer);
   CHECK(last.payload(message)[2] == std::byte{7} && last.payload(message)[3] == std::byte{9});
   CHECK(place[3] == std::byte{9}, "it is the same memory");
 
-  // The first queue still takes two messages, the second of them in the room that the message left.
-  std::set<uint64_t> rooms;
+  // The first queue still takes two messages, the second of them in the buffer that the message left.
+  std::set<uint64_t> buffers;
   for (uint64_t k = 0; k < shape.num_slots; ++k) {
     CHECK(first.acquire(kBytes) != nullptr);
     first.publish(3, kBytes);
-    rooms.insert(middle.peek(k)->room);
+    buffers.insert(middle.peek(k)->buffer);
   }
   CHECK(first.acquire(kBytes) == nullptr);
-  CHECK(rooms.size() == shape.num_slots && rooms.contains(other) && !rooms.contains(room));
+  CHECK(buffers.size() == shape.num_slots && buffers.contains(other) && !buffers.contains(buffer));
 }
 
-TEST(rooms_travel_where_they_may_and_small_messages_stay_in_theirs) {
+TEST(buffers_travel_where_they_may_and_small_messages_stay_in_theirs) {
   constexpr int64_t kNear = 30, kFar = 110;
   const auto is_taken_over = [](int64_t from, int64_t to, uint32_t num_bytes, Travel travel) {
-    Ring ring(3, {2, kLeastWandering});
+    Ring ring(3, {2, kLeastRotated});
     for (int k = 0; k < 100; ++k) {
       ring.sends[0].note_distance(from);
       ring.sends[1].note_distance(to);
@@ -218,13 +220,13 @@ TEST(rooms_travel_where_they_may_and_small_messages_stay_in_theirs) {
     return ring.sends[1].can_take_over(*ring.receives[1].peek(), travel);
   };
   for (const auto& [from, to] : {std::pair{kNear, kNear}, {kNear, kFar}, {kFar, kNear}}) {
-    CHECK(is_taken_over(from, to, kLeastWandering, Travel::everywhere));
-    CHECK(is_taken_over(from, to, kLeastWandering, Travel::near) == (from == kNear && to == kNear));
-    CHECK(!is_taken_over(from, to, kLeastWandering - 1, Travel::everywhere));
+    CHECK(is_taken_over(from, to, kLeastRotated, Travel::everywhere));
+    CHECK(is_taken_over(from, to, kLeastRotated, Travel::near) == (from == kNear && to == kNear));
+    CHECK(!is_taken_over(from, to, kLeastRotated - 1, Travel::everywhere));
   }
 }
 
-TEST(messages_to_afar_go_past_the_caches_unless_their_room_was_kept) {
+TEST(messages_to_afar_go_past_the_caches_unless_their_buffer_was_kept) {
   constexpr uint32_t kBytes = 16 << 10;
   Ring ring(2, {2, kBytes});
   for (int k = 0; k < 100; ++k) ring.sends[0].note_distance(110);
@@ -232,15 +234,15 @@ TEST(messages_to_afar_go_past_the_caches_unless_their_room_was_kept) {
   CHECK(ring.sends[1].acquire(kBytes) != nullptr);
   ring.sends[1].publish(1, kBytes);
   const SlotHeader* message = ring.receives[0].peek();
-  ring.receives[0].release(ring.sends[0].keep_room(*message, ring.receives[0].payload(message)));
+  ring.receives[0].release(ring.sends[0].reuse_buffer(*message, ring.receives[0].payload(message)));
   CHECK(!ring.sends[0].streams(kBytes));
   CHECK(ring.sends[0].acquire(kBytes) != nullptr);
   ring.sends[0].publish(1, kBytes);
   CHECK(ring.sends[0].streams(kBytes), "only the next one");
 }
 
-TEST(who_reads_a_message_may_write_the_next_one_in_its_room) {
-  constexpr uint32_t kBytes = 2 * kLeastWandering, kOffset = 2 * kLine;
+TEST(who_reads_a_message_may_write_the_next_one_in_its_buffer) {
+  constexpr uint32_t kBytes = 2 * kLeastRotated, kOffset = 2 * kLine;
   const QueueShape shape{2, 4 * kBytes};
   Ring ring(2, shape);
   SendEnd &there = ring.sends[0], &back = ring.sends[1];
@@ -252,24 +254,24 @@ TEST(who_reads_a_message_may_write_the_next_one_in_its_room) {
     CHECK(place != nullptr);
     there.publish(1, kBytes);
     const SlotHeader* message = here.peek();
-    const uint64_t room = message->room;
-    const uint64_t other = back.keep_room(*message, here.payload(message));
-    CHECK(other != room);
+    const uint64_t buffer = message->buffer;
+    const uint64_t other = back.reuse_buffer(*message, here.payload(message));
+    CHECK(other != buffer);
     here.release(other);
     std::byte* answer = back.acquire(kBytes - kOffset, data + 8);
     CHECK(answer == place - 5 + 8, "on the lines where the message lay");
     back.publish(2, kBytes - kOffset);
-    CHECK(origin.peek()->room == room);
-    used.insert(room);
-    const uint64_t spare = there.keep_room(*origin.peek(), origin.payload(origin.peek()));
-    CHECK(spare != room);
+    CHECK(origin.peek()->buffer == buffer);
+    used.insert(buffer);
+    const uint64_t spare = there.reuse_buffer(*origin.peek(), origin.payload(origin.peek()));
+    CHECK(spare != buffer);
     origin.release(spare);
   }
-  CHECK(used.size() == 1, "one room goes back and forth");
+  CHECK(used.size() == 1, "one buffer goes back and forth");
 }
 
-TEST(a_room_is_not_kept_where_every_slot_is_taken) {
-  constexpr uint32_t kBytes = kLeastWandering;
+TEST(a_buffer_is_not_kept_where_every_slot_is_taken) {
+  constexpr uint32_t kBytes = kLeastRotated;
   const QueueShape shape{2, kBytes};
   Ring ring(2, shape);
   for (uint64_t k = 0; k < shape.num_slots; ++k)
@@ -278,15 +280,15 @@ TEST(a_room_is_not_kept_where_every_slot_is_taken) {
       end.publish(k, kBytes);
     }
   const SlotHeader* message = ring.receives[1].peek();
-  CHECK(ring.sends[1].keep_room(*message, ring.receives[1].payload(message)) == message->room);
+  CHECK(ring.sends[1].reuse_buffer(*message, ring.receives[1].payload(message)) == message->buffer);
 }
 
-TEST(a_longer_message_than_the_one_whose_room_was_kept_begins_with_the_room) {
-  constexpr uint32_t kBytes = kLeastWandering;
+TEST(a_longer_message_than_the_one_whose_buffer_was_kept_begins_with_the_buffer) {
+  constexpr uint32_t kBytes = kLeastRotated;
   const QueueShape shape{1, 4 * kBytes};
   Ring ring(2, shape);
   ring.sends[0].set_span(4 * kBytes);
-  for (int k = 0; k < 3; ++k) {  // it wanders to the end of the room
+  for (int k = 0; k < 3; ++k) {  // its offset rotates to the end of the buffer
     CHECK(ring.sends[0].acquire(kBytes) != nullptr);
     ring.sends[0].publish(0, kBytes);
     ring.receives[1].release();
@@ -295,14 +297,14 @@ TEST(a_longer_message_than_the_one_whose_room_was_kept_begins_with_the_room) {
   ring.sends[0].publish(0, kBytes);
   const SlotHeader* message = ring.receives[1].peek();
   CHECK(message->offset == 3 * kBytes);
-  ring.receives[1].release(ring.sends[1].keep_room(*message, ring.receives[1].payload(message)));
+  ring.receives[1].release(ring.sends[1].reuse_buffer(*message, ring.receives[1].payload(message)));
   CHECK(ring.sends[1].acquire(4 * kBytes) == place - 3 * kBytes);
-  CHECK(ring.sends[1].acquire() == place - 3 * kBytes, "one of unknown length may be as long as its room");
+  CHECK(ring.sends[1].acquire() == place - 3 * kBytes, "one of unknown length may be as long as its buffer");
   CHECK(ring.sends[1].acquire(kBytes) == place);
 }
 
-TEST(every_slot_has_one_room_whatever_happens_to_messages) {
-  constexpr uint32_t kRanks = 3, kBytes = kLeastWandering;
+TEST(every_slot_has_one_buffer_whatever_happens_to_messages) {
+  constexpr uint32_t kRanks = 3, kBytes = kLeastRotated;
   for (const uint32_t slots : {1u, 2u, 4u}) {
     Ring ring(kRanks, {slots, 2 * kBytes});
     std::mt19937 random(slots);
@@ -313,11 +315,11 @@ TEST(every_slot_has_one_room_whatever_happens_to_messages) {
       const SlotHeader* message = from.peek();
       const bool has_slot = to.acquire(kBytes) != nullptr;
       if (message != nullptr && random() % 2 == 0) {
-        const bool is_large = message->num_bytes >= kLeastWandering;
+        const bool is_large = message->num_bytes >= kLeastRotated;
         if (is_large && has_slot && random() % 2 == 0)
-          from.release(runtime::pass_on(from, to, 0));
+          from.release(runtime::forward_message(from, to, 0));
         else if (is_large && random() % 2 == 0)
-          from.release(to.keep_room(*message, from.payload(message)));
+          from.release(to.reuse_buffer(*message, from.payload(message)));
         else
           from.release();
       } else if (has_slot) {
@@ -330,33 +332,33 @@ TEST(every_slot_has_one_room_whatever_happens_to_messages) {
     for (ReceiveEnd& end : ring.receives)
       for (; end.peek() != nullptr; end.release()) {
       }
-    std::set<uint64_t> rooms;
+    std::set<uint64_t> buffers;
     for (uint32_t rank = 0; rank < kRanks; ++rank)
       for (uint32_t k = 0; k < slots; ++k) {
         CHECK(ring.sends[rank].acquire(kBytes) != nullptr);
         ring.sends[rank].publish(0, kBytes);
-        CHECK(rooms.insert(ring.receives[(rank + 1) % kRanks].peek(k)->room).second, "a room in two slots");
+        CHECK(buffers.insert(ring.receives[(rank + 1) % kRanks].peek(k)->buffer).second, "a buffer in two slots");
       }
   }
 }
 
-TEST(a_message_that_covers_half_the_span_takes_the_newest_room_and_others_go_through_all) {
+TEST(a_message_that_covers_half_the_span_takes_the_newest_buffer_and_others_go_through_all) {
   constexpr uint32_t kSlots = 4, kBytes = 16 << 10;
-  const auto count_rooms = [](size_t span) {
+  const auto count_buffers = [](size_t span) {
     Ring ring(2, {kSlots, kBytes});
     ring.sends[0].set_span(span);
-    std::set<uint64_t> rooms;
+    std::set<uint64_t> buffers;
     for (uint32_t k = 0; k < 3 * kSlots; ++k) {
       CHECK(ring.sends[0].acquire(kBytes) != nullptr);
       ring.sends[0].publish(k, kBytes);
-      rooms.insert(ring.receives[1].peek()->room);
+      buffers.insert(ring.receives[1].peek()->buffer);
       ring.receives[1].release();
     }
-    return rooms.size();
+    return buffers.size();
   };
-  CHECK(count_rooms(2 * kBytes) == 1);
-  CHECK(count_rooms(2 * kBytes + 1) == kSlots);
-  CHECK(count_rooms(0) == kSlots);
+  CHECK(count_buffers(2 * kBytes) == 1);
+  CHECK(count_buffers(2 * kBytes + 1) == kSlots);
+  CHECK(count_buffers(0) == kSlots);
 }
 
 // Messages go once around a ring; each rank in between changes every word, and passes a message on or copies it.
@@ -378,7 +380,7 @@ void run_around(uint32_t num_ranks, QueueShape shape, uint64_t num_messages) {
         to.set_span(span(number + rank));
         std::byte *in = from.payload(message), *out;
         while ((out = to.acquire(length(number))) == nullptr) sched_yield();
-        const bool passes = length(number) >= kLeastWandering && (number + rank) % 3 != 0;
+        const bool passes = length(number) >= kLeastRotated && (number + rank) % 3 != 0;
         for (uint32_t k = 0; k < length(number); k += 8) {
           uint64_t word;
           std::memcpy(&word, in + k, 8);
@@ -386,7 +388,7 @@ void run_around(uint32_t num_ranks, QueueShape shape, uint64_t num_messages) {
           std::memcpy((passes ? in : out) + k, &word, 8);
         }
         if (passes) {
-          from.release(runtime::pass_on(from, to, number));
+          from.release(runtime::forward_message(from, to, number));
         } else {
           to.publish(number, length(number));
           from.release();
@@ -420,7 +422,7 @@ void run_around(uint32_t num_ranks, QueueShape shape, uint64_t num_messages) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Two ranks answer every message of the other, each now and then in the room in which it came.
+// Two ranks answer every message of the other, each now and then in the buffer in which it came.
 void run_back_and_forth(QueueShape shape, uint64_t num_messages) {
   Ring ring(2, shape);
   const auto length = [&](uint64_t number, uint32_t rank) {
@@ -452,8 +454,8 @@ void run_back_and_forth(QueueShape shape, uint64_t num_messages) {
         const uint64_t value = word(number, 1 - rank, k);
         CHECK(std::memcmp(from.payload(message) + k, &value, 8) == 0, "message ", number, ", byte ", k);
       }
-      if (message->num_bytes >= kLeastWandering && (number + rank) % 3 != 0)
-        from.release(to.keep_room(*message, from.payload(message)));
+      if (message->num_bytes >= kLeastRotated && (number + rank) % 3 != 0)
+        from.release(to.reuse_buffer(*message, from.payload(message)));
       else
         from.release();
       if (!is_early && number + 1 < num_messages) send(number + 1);
@@ -464,12 +466,12 @@ void run_back_and_forth(QueueShape shape, uint64_t num_messages) {
   other.join();
 }
 
-TEST(rooms_go_back_and_forth) { run_back_and_forth({3, 32 << 10}, 20'000); }
-TEST(rooms_go_back_and_forth_through_one_slot) { run_back_and_forth({1, 16 << 10}, 10'000); }
-TEST(rooms_go_back_and_forth_through_two_slots) { run_back_and_forth({2, 16 << 10}, 10'000); }
+TEST(buffers_go_back_and_forth) { run_back_and_forth({3, 32 << 10}, 20'000); }
+TEST(buffers_go_back_and_forth_through_one_slot) { run_back_and_forth({1, 16 << 10}, 10'000); }
+TEST(buffers_go_back_and_forth_through_two_slots) { run_back_and_forth({2, 16 << 10}, 10'000); }
 
-TEST(messages_go_around_two_ranks_in_each_others_rooms) { run_around(2, {3, 32 << 10}, 10'000); }
-TEST(messages_go_around_five_ranks_in_each_others_rooms) { run_around(5, {4, 16 << 10}, 5'000); }
+TEST(messages_go_around_two_ranks_in_each_others_buffers) { run_around(2, {3, 32 << 10}, 10'000); }
+TEST(messages_go_around_five_ranks_in_each_others_buffers) { run_around(5, {4, 16 << 10}, 5'000); }
 TEST(messages_go_around_through_one_slot_each) { run_around(4, {1, 16 << 10}, 3'000); }
 
 }  // namespace

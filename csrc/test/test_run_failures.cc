@@ -21,7 +21,8 @@ TEST(a_rank_that_finds_an_invariant_broken_ends_the_run_of_all) {
     Group group(3, {.workers = workers});
     const auto parts = ring_parts(3);
     std::vector<std::byte> elsewhere(2048);
-    group.endpoint(0).send_end({1, 0}).exchange_room(~uint64_t{0}, elsewhere.data(), 0);  // a room that no other rank has
+    group.endpoint(0).send_end({1, 0}).exchange_buffer(~uint64_t{0}, elsewhere.data(),
+                                                       0);  // a buffer that no other rank has
     on_all(3, [&](uint32_t rank) {
       Numbers data = input_of(rank, 100);
       const Failure failure = run_ring(group, rank, parts[rank], call_of(100), data);
@@ -111,7 +112,8 @@ TEST(a_timeout_names_the_rank_that_did_not_come) {
       for (const uint32_t rank : {0u, 1u}) {
         const Failure& failure = outcomes.failures[rank];
         CHECK(failure.kind == FailureKind::peer_lost && failure.rank == 2, "rank ", rank, ": ", failure.text);
-        CHECK(contains(failure.text, "rank 2 did not answer") && contains(failure.text, "the right call"), failure.text);
+        CHECK(contains(failure.text, "rank 2 did not answer") && contains(failure.text, "the right call"),
+              failure.text);
         CHECK(contains(failure.text, "threadblock 0 at step"), failure.text);
       }
     }
@@ -119,10 +121,9 @@ TEST(a_timeout_names_the_rank_that_did_not_come) {
 
 // The first worker has nothing to do: the other one's peer is missed all the same.
 TEST(a_timeout_comes_whichever_worker_waits) {
-  const Tables tables({{1, 1, 0}, {1, 1, 0}},
-                      {{0, kNoPeer, kNoPeer, 0, {{Opcode::cpy, {kInput, 0}, {kOutput, 0}}}},
-                       {0, kNoPeer, 1, 0, {{Opcode::r, {}, {kOutput, 0}, 1, {{0, 0}}}}},
-                       {1, 0, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}}});
+  const Tables tables({{1, 1, 0}, {1, 1, 0}}, {{0, kNoPeer, kNoPeer, 0, {{Opcode::cpy, {kInput, 0}, {kOutput, 0}}}},
+                                               {0, kNoPeer, 1, 0, {{Opcode::r, {}, {kOutput, 0}, 1, {{0, 0}}}}},
+                                               {1, 0, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}}});
   for (const auto& hosts : {std::vector<uint32_t>{}, {0, 1}}) {
     Group group(2, {.workers = 2, .timeout_seconds = 0.2, .hosts = hosts});
     Numbers input(10), output(10);
@@ -195,10 +196,9 @@ TEST(ranks_that_have_finished_may_leave_while_others_still_work) {
 // looks around meanwhile.
 TEST(a_peer_that_left_when_its_part_was_done_is_not_missed) {
   constexpr uint32_t kMessages = 64, kMessageBytes = 1 << 20;
-  const Tables tables({{0, 1, 0}, {1, 0, 0}},
-                      {{0, kNoPeer, kNoPeer, 0, {{Opcode::nop}}},
-                       {0, kNoPeer, 1, 0, {{Opcode::r, {}, {kOutput, 0}}}},
-                       {1, 0, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}}});
+  const Tables tables({{0, 1, 0}, {1, 0, 0}}, {{0, kNoPeer, kNoPeer, 0, {{Opcode::nop}}},
+                                               {0, kNoPeer, 1, 0, {{Opcode::r, {}, {kOutput, 0}}}},
+                                               {1, 0, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}}});
   const auto parts = parts_of(tables, 1);
   Group group(2, {.shape = {kMessages, kMessageBytes}, .workers = 2});
   const uint64_t elements = uint64_t{kMessages} * kMessageBytes / sizeof(int64_t);
@@ -243,7 +243,7 @@ TEST(a_peer_that_moves_on_is_no_mismatch) {
         mine.begin_call(call * 17, "a call");
         reached.store(call);
         while (peers.own_board().call.load() <= call && call < kCalls) {
-          const Failure failure = mine.look_around({}).certain;
+          const Failure failure = mine.check_peers({}).certain;
           CHECK(!failure, failure.text);
           sched_yield();
         }
@@ -259,10 +259,9 @@ TEST(a_peer_that_moves_on_is_no_mismatch) {
 // The peer is driven by hand, a message now and then, for much longer than the timeout.
 TEST(progress_of_any_worker_is_progress) {
   constexpr uint32_t kTiles = 20;
-  const Tables tables({{1, 2, 0}, {1, 0, 0}},
-                      {{0, kNoPeer, kNoPeer, 0, {{Opcode::cpy, {kInput, 0}, {kOutput, 0}}}},
-                       {0, kNoPeer, 1, 0, {{Opcode::r, {}, {kOutput, 1}}}},
-                       {1, 0, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}}});
+  const Tables tables({{1, 2, 0}, {1, 0, 0}}, {{0, kNoPeer, kNoPeer, 0, {{Opcode::cpy, {kInput, 0}, {kOutput, 0}}}},
+                                               {0, kNoPeer, 1, 0, {{Opcode::r, {}, {kOutput, 1}}}},
+                                               {1, 0, kNoPeer, 0, {{Opcode::s, {kInput, 0}}}}});
   Group group(2, {.shape = {2, 64}, .workers = 2, .timeout_seconds = 0.5});
   const uint64_t elements = kTiles * 64 / sizeof(int64_t);
   on_all(2, [&](uint32_t rank) {
@@ -271,7 +270,8 @@ TEST(progress_of_any_worker_is_progress) {
       const Part part = take_part(tables.view(), {0, 1, -1, 0});
       const Failure failure = group.executor(0).run(part, call_of(elements), bytes(input), bytes(output), nullptr);
       CHECK(!failure, failure.text);
-      CHECK(std::equal(output.begin() + static_cast<std::ptrdiff_t>(elements), output.end(), Numbers(elements, 7).begin()));
+      CHECK(std::equal(output.begin() + static_cast<std::ptrdiff_t>(elements), output.end(),
+                       Numbers(elements, 7).begin()));
       return;
     }
     runtime::SendEnd& end = group.endpoint(1).send_end({0, 0});

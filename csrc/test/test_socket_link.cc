@@ -176,8 +176,9 @@ TEST(a_frame_that_comes_byte_by_byte_is_a_frame) {
 
 TEST(bytes_that_are_no_frame_end_the_link_and_reach_no_slot) {
   const std::vector<std::vector<char>> strange = {
-      frame(kMessage, 8, 1, kMagic + 1), frame(0, 0), frame(kFarewell + 1, 0), frame(0xffffffff, 0),
-      std::vector<char>(64, '\0'), std::vector<char>(64, '\xff'),
+      frame(kMessage, 8, 1, kMagic + 1), frame(0, 0),
+      frame(kFarewell + 1, 0),           frame(0xffffffff, 0),
+      std::vector<char>(64, '\0'),       std::vector<char>(64, '\xff'),
   };
   for (const auto& bytes : strange) {
     Exposed exposed;
@@ -192,8 +193,12 @@ TEST(bytes_that_are_no_frame_end_the_link_and_reach_no_slot) {
 
 TEST(lengths_are_refused_before_memory_is_taken) {
   const std::pair<uint32_t, uint32_t> oversize[] = {
-      {kMessage, kShape.slot_bytes + 1}, {kMessage, 0xffffffff}, {kQuestion, 2049},
-      {kStatus, 0xffffffff},             {kFailure, 2049},       {kFarewell, 1u << 31},
+      {kMessage, kShape.slot_bytes + 1},
+      {kMessage, 0xffffffff},
+      {kQuestion, 2049},
+      {kStatus, 0xffffffff},
+      {kFailure, 2049},
+      {kFarewell, 1u << 31},
   };
   for (const auto& [kind, num_bytes] : oversize) {
     Exposed exposed;
@@ -282,7 +287,7 @@ TEST(control_frames_pass_between_messages_of_a_full_link) {
   CHECK(pair.other.take_question());
 }
 
-// A rank that looks around asks again and again; what ends the communicator must get through all the same.
+// A rank that checks its peers asks again and again; what ends the communicator must get through all the same.
 TEST(a_failure_and_a_farewell_are_not_lost_behind_many_questions) {
   Pair pair;
   for (int k = 0; k < 1000; ++k) pair.one.ask_status();

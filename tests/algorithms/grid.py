@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hemiola.algorithms.algorithm import Algorithm
-from hemiola.collectives import KINDS
+from hemiola.collectives import FACTS
 
 RANKS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 32, 64)
 
@@ -40,7 +40,7 @@ def parameters(algorithm: Algorithm, ranks: Sequence[int] = RANKS) -> Iterator[d
 
 def places(algorithm: Algorithm) -> tuple[bool, ...]:
     """The values of ``in_place`` that the collective has."""
-    return (False, True) if KINDS[algorithm.kind].can_be_in_place else (False,)
+    return (False, True) if FACTS[algorithm.kind].can_be_in_place else (False,)
 
 
 def _own_parameters(algorithm: Algorithm, n: int) -> Iterator[dict[str, Any]]:

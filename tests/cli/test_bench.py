@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ import pytest
 
 from cli.invoke import answer, refusal, succeed
 from hemiola.cli import bench
+from hemiola.collectives import CollectiveKind
 from hemiola.integrations.bench import backend_processes, bound
 from hemiola.integrations.bench.backend import IN_PLACE, Task
 from hemiola.integrations.bench.bound import FORMULAS, WORK, Rates, bound_seconds
@@ -48,7 +50,7 @@ def test_every_backend_does_every_collective_right(name: str) -> None:
 
 @pytest.mark.usefixtures("known_rates")
 def test_the_communicator_alone() -> None:
-    collective = "reducescatter"
+    collective = CollectiveKind.REDUCESCATTER
     found = answer(
         "bench", collective, "--ranks", "2,3", "--sizes", "96,6KiB", "--against", "", "--repeat", 2
     )
@@ -77,14 +79,27 @@ def test_beside_gloo() -> None:
 def test_beside_mpi() -> None:
     text = succeed("bench", "alltoall", "--sizes", "4KiB,8KiB", "--against", "mpi", "--repeat", 1)
     header, first, second, *rest = text.splitlines()
-    assert header.split() == ["ranks", "bytes", "Communicator", "mpi", "x", "mpi", "bound"]
+    assert header.split() == ["ranks", "bytes", "Communicator", "mpi", "x", "mpi", "memory", "estimate"]
     assert (first.split()[:2], second.split()[:2]) == (["2", "4KiB"], ["2", "8KiB"])
-    assert FORMULAS["alltoall"] in " ".join(rest)
+    assert FORMULAS[CollectiveKind.ALLTOALL] in " ".join(rest)
+
+
+@pytest.mark.usefixtures("known_rates")
+def test_the_memory_estimate_is_not_called_a_bound() -> None:
+    text = succeed("bench", "alltoall", "--sizes", "4KiB", "--against", "", "--repeat", 1)
+    header, _, *explanation = text.splitlines()
+    assert header.split() == ["ranks", "bytes", "Communicator", "memory", "estimate"]
+    assert f"Memory estimate: {FORMULAS[CollectiveKind.ALLTOALL]}" in " ".join(explanation)
+    assert text.rstrip().endswith("Data in caches can beat it.")
+    assert not re.search(r"\bbound", text, re.IGNORECASE)
 
 
 def test_the_bound_is_what_must_be_added_and_copied() -> None:
-    assert bound_seconds(Task("allreduce", 8, 1000, "float32"), RATES) == 7 * 1000 / 10e9 + 7 * 1000 / 5e9
-    assert bound_seconds(Task("allgather", 4, 1000, "float32"), RATES) == 16 * 1000 / 5e9
+    assert (
+        bound_seconds(Task(CollectiveKind.ALLREDUCE, 8, 1000, "float32"), RATES)
+        == 7 * 1000 / 10e9 + 7 * 1000 / 5e9
+    )
+    assert bound_seconds(Task(CollectiveKind.ALLGATHER, 4, 4000, "float32"), RATES) == 16 * 1000 / 5e9
     assert set(WORK) == set(FORMULAS) == set(IN_PLACE)
 
 
@@ -125,7 +140,7 @@ def test_teams_take_turns_in_a_rotating_order() -> None:
     score: list[str] = []
     quick = Player("quick", score, iter([9.0, 0.01, 0.03, 0.01, 0.02]))
     slow = Player("slow", score, iter([9.0, 9.0, 9.0, 8.0, 7.0]))
-    times = take_turns([quick, slow], Task("allreduce", 2, 64, "float32"), 3)  # type: ignore[list-item]
+    times = take_turns([quick, slow], Task(CollectiveKind.ALLREDUCE, 2, 64, "float32"), 3)  # type: ignore[list-item]
     assert times == {"quick": Times((0.03, 0.01, 0.02)), "slow": Times((9.0, 8.0, 7.0))}
     assert (times["quick"].median, times["quick"].spread) == (0.02, (0.01, 0.03))
     first_block = score.index("slow 3") + 1

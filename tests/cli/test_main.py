@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,11 +34,36 @@ def test_every_verb_has_help_and_json(verb: str) -> None:
     assert "--json" in text
 
 
-def test_the_help_loads_no_verb() -> None:
-    code = "import sys; from hemiola.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
-    code += "print([m for m in sys.modules if m.startswith('hemiola.cli.')])"
+def modules_after(*words: str) -> set[str]:
+    """What a fresh interpreter has imported when a command has ended."""
+    code = f"import sys; from hemiola.cli.main import main\ntry: main({list(words)!r})\nexcept SystemExit: pass\n"
+    code += "print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "['hemiola.cli.main']"
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_the_help_loads_no_verb() -> None:
+    loaded = modules_after("--help")
+    assert {name for name in loaded if name.startswith("hemiola.cli.")} == {"hemiola.cli.main"}
+    assert not {"numpy", "scipy", "yaml", "rich", "torch", "jax"} & loaded
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_a_verb_loads_no_package_that_takes_long(verb: str) -> None:
+    assert not {"scipy", "rich", "torch", "jax", "urllib.request"} & modules_after(verb, "--help")
+
+
+def test_numpy_is_loaded_without_changing_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    succeed("show", "--help")
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
+def test_the_package_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hemiola", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"hemiola {__version__}\n"
 
 
 def test_the_version_is_the_packages() -> None:

@@ -29,6 +29,22 @@ def test_json_has_programs_with_steps_and_times() -> None:
     assert sorted(inside["groups"]) == [[0, 4], [1, 5], [2, 6], [3, 7], [8, 12], [9, 13], [10, 14], [11, 15]]
 
 
+def test_a_placement_says_which_devices_reduce_together() -> None:
+    """The first axis inside hosts instead of row-major; its groups are then those of neighbours."""
+    found = answer(*ASKED, "--reduce", "data", "--quick", "--top", 1, "--placement", "data=1x4;model=2x2")
+    assert found["matrix"] == [[1, 4], [2, 2]]
+    assert found["factors"] == [4]
+    devices = {
+        device for step in found["programs"][0]["steps"] for group in step["groups"] for device in group
+    }
+    assert devices == set(range(16))
+    assert all(
+        len({device // 8 for device in group}) == 1
+        for step in found["programs"][0]["steps"]
+        for group in step["groups"]
+    )
+
+
 def test_the_table_says_which_is_kept() -> None:
     result = CliRunner().invoke(main, [*ASKED, "--reduce", "data", "--top", "2"])
     assert result.exit_code == 0, result.output
@@ -45,10 +61,10 @@ def test_the_table_says_which_is_kept() -> None:
         (["--axes", "data=4,model=4", "--reduce", "pipeline"], "no axis 'pipeline'"),
         (["--axes", "data=16,one=1", "--reduce", "one"], "nothing to reduce"),
         (
-            ["--axes", "data=4,model=4", "--reduce", "data", "--matrix", "4,1;1,4"],
+            ["--axes", "data=4,model=4", "--reduce", "data", "--placement", "4x1;1x4"],
             "the columns of [4 1] [1 4] multiply to",
         ),
-        (["--axes", "data=4,model=4", "--reduce", "data", "--matrix", "a"], "a matrix reads"),
+        (["--axes", "data=4,model=4", "--reduce", "data", "--placement", "a"], "a placement reads 1x4;2x2"),
     ],
 )
 def test_bad_input_is_one_sentence(options: list[str], words: str) -> None:
@@ -68,5 +84,5 @@ def test_the_plan_of_the_first_program_is_written_and_proven(tmp_path: Path) -> 
     assert read_plan(str(plan)).num_ranks == 4
     assert answer("verify", plan)["ok"]
     no_plan = refusal(*asked, "--quick", "-o", tmp_path / "quick.plan")
-    assert "there is no plan to write" in no_plan
+    assert "there is no plan: programs are compiled for groups of up to 128 devices" in no_plan
     assert not (tmp_path / "quick.plan").exists()

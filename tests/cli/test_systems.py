@@ -95,10 +95,21 @@ def test_a_cluster_is_imported(folder: Path) -> None:
         "except host 21 of leaf 0 and 1 more: missing",
         "hosts are called gpu001 to gpu064",
         "note: left out, because every device uses another NIC: storage",
+        "note: what messages, additions and copies cost is not known; --like PRESET takes it from a preset",
         "wrote cluster.yaml",
     ]
     system = load_system("cluster.yaml")
     assert (system.name, system.num_hosts, system.num_ranks) == ("cluster", 64, 256)
+
+
+def test_an_imported_system_costs_what_a_preset_does(folder: Path) -> None:
+    succeed(
+        "systems", "import", "--node", "topo.txt", "--hosts", "a,b", "--link-bandwidth", "25GB/s", "--nic-bandwidth",
+        "200Gbit/s", "--like", "dgx-a100", "-o", "mine.yaml",
+    )  # fmt: skip
+    mine, preset = load_system("mine.yaml"), load_system("dgx-a100")
+    assert (mine.protocols, mine.compute) == (preset.protocols, preset.compute)
+    assert mine.num_ranks == 16
 
 
 def test_an_import_as_json(folder: Path) -> None:

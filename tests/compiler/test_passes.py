@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hemiola.algorithms.library import build
 from hemiola.collectives import AllGather, AllReduce, Custom
@@ -14,10 +16,13 @@ from hemiola.compiler.options import CompileOptions
 from hemiola.compiler.pipeline import Level
 from hemiola.ir.chunk_dag import ChunkDag
 from hemiola.ir.dag_text import level_text
-from hemiola.ir.plan import NO_LINE
+from hemiola.ir.instruction_dag import InstructionDag
+from hemiola.ir.plan import NO_LINE, NO_PEER, Rows
 from hemiola.language.program import Program
 
 Golden = Callable[[str, str], None]
+Move = dict[str, int]
+"""Threadblocks and channel of a copy, by the names of its arguments."""
 
 
 def ring() -> Program:
@@ -151,3 +156,125 @@ def test_the_order_of_the_program_is_kept_where_it_keeps_more_fused() -> None:
     compiled = compile_program(program)
     assert compiled.plan.num_steps == compile_program(program, in_program_order).plan.num_steps
     assert next(record for record in compiled.report.passes if record.name == "order_operations").disabled
+
+
+def one_way(moves: Sequence[Move], instances: int) -> Program:
+    """Rank 0 sends a chunk to rank 1 for each move, by what the move says."""
+    num = len(moves)
+    promises = {(1, index): [(0, index)] for index in range(num)}
+    p = Program("one way", Custom(input_chunks=[num, 0], output_chunks=[0, num], promises=promises))
+    with p.parallelize(instances):
+        for index, move in enumerate(moves):
+            p.chunk(0, "input", index).copy(1, "output", index, **move)
+    return p
+
+
+def instructions_after(program: Program, name: str) -> Rows:
+    """What a pass leaves, of instructions."""
+    level: Level = program.finish()
+    for one in PASSES:
+        level = one.apply(level, CompileOptions())
+        if one.name == name:
+            assert isinstance(level, InstructionDag)
+            return level.instructions
+    raise AssertionError(name)
+
+
+def connections(program: Program, key: Sequence[str]) -> dict[tuple[int, ...], set[tuple[int, ...]]]:
+    """By source, destination and channel after assign_channels: what was asked for of the messages on it before."""
+    before, after = instructions_after(program, "fuse"), instructions_after(program, "assign_channels")
+    found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    for own, row in zip(before, after, strict=True):
+        if row["send_peer"] != NO_PEER:
+            ends = int(row["rank"]), int(row["send_peer"]), int(row["channel"])
+            found.setdefault(ends, set()).add(tuple(int(own[name]) for name in key))
+    return found
+
+
+def check_ends(program: Program) -> None:
+    """Every message has one channel at both ends, and those of a connection come in the order in which they went."""
+    rows = instructions_after(program, "order_steps")
+    sent: dict[tuple[int, ...], list[int]] = {}
+    received: dict[tuple[int, ...], list[int]] = {}
+    for row in rows:
+        if row["send_peer"] != NO_PEER:
+            ends = int(row["rank"]), int(row["send_peer"]), int(row["channel"])
+            sent.setdefault(ends, []).append(int(row["send_operation"]))
+        if row["recv_peer"] != NO_PEER:
+            ends = int(row["recv_peer"]), int(row["rank"]), int(row["channel"])
+            received.setdefault(ends, []).append(int(row["recv_operation"]))
+    assert sent == received
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.sampled_from([{}, {"ch": 0}, {"ch": 1}, {"ch": 2}]), min_size=1, max_size=5),
+    st.integers(1, 4),
+)
+def test_channels_of_a_program_and_instances_never_meet(moves: list[Move], instances: int) -> None:
+    """Channel 0 of instance 1 and channel 1 of instance 0 are two connections; only what was on one channel shares one."""
+    program = one_way(moves, instances)
+    asked = {max(move.get("ch", 0), 0) for move in moves}
+    found = connections(program, ("channel", "instance"))
+    merged = {ends: {(max(channel, 0), own) for channel, own in names} for ends, names in found.items()}
+    assert all(len(names) == 1 for names in merged.values()), merged
+    assert len(merged) == len(asked) * instances
+    check_ends(program)
+    plan = compile_program(program).plan
+    sending = plan.threadblocks[plan.threadblocks["send_peer"] != NO_PEER]
+    assert len(sending) == len(asked) * instances
+    assert len(set(sending["channel"].tolist())) == len(sending)
+
+
+@pytest.mark.parametrize("instances", [1, 2, 3])
+@pytest.mark.parametrize("named", [(), (0,), (2,)])
+def test_threadblocks_by_hand_on_one_pair_never_meet(named: tuple[int, ...], instances: int) -> None:
+    """Each has a channel of its own, whether the program names the channels of some of them or of none."""
+    moves: list[Move] = [{"sendtb": block, "recvtb": block} for block in range(3)]
+    for block in named:
+        moves[block]["ch"] = 1
+    program = one_way([*moves, *moves], instances)
+    found = connections(program, ("threadblock", "instance"))
+    assert all(len(names) == 1 for names in found.values()), found
+    assert len(found) == 3 * instances
+    check_ends(program)
+    assert compile_program(program).plan.num_channels >= 3 * instances
+
+
+def test_threadblocks_by_hand_in_a_chain_of_pairs_never_meet() -> None:
+    """What ties channels together across ranks does not make two threadblocks of one pair share one.
+
+    Threadblock 0 of rank 1 receives from 0 and sends to 2, so both of its connections have one channel, which the other
+    threadblocks of either pair must avoid.
+    """
+    promises = {(2, index): [(0, index)] for index in range(3)}
+    p = Program("chain", Custom(input_chunks=[3, 0, 0], output_chunks=[0, 0, 3], promises=promises))
+    for index in (2, 0, 1):
+        between = p.chunk(0, "input", index).copy(1, "tmp", index, sendtb=index, recvtb=index)
+        between.copy(2, "output", index, sendtb=index, recvtb=2 - index)
+    found = connections(p, ("threadblock",))
+    assert all(len(names) == 1 for names in found.values()), found
+    assert len(found) == 6
+    check_ends(p)
+    assert compile_program(p).verdict.ok
+
+
+def test_a_channel_that_is_free_on_one_pair_is_not_taken_from_another() -> None:
+    """Threadblock 3 of rank 1 is on both pairs: 0 and 1 are taken on the second, 2 on the first, so 3 is the lowest."""
+    promises = {(1, 0): [(0, 0)], (2, 0): [(1, 0)], (2, 1): [(1, 1)], (2, 2): [(0, 1)]}
+    p = Program("gaps", Custom(input_chunks=[2, 2, 0], output_chunks=[0, 1, 3], promises=promises))
+    p.chunk(0, "input", 0).copy(1, "output", 0, sendtb=0, recvtb=0, ch=2)
+    for index in range(2):
+        p.chunk(1, "input", index).copy(2, "output", index, sendtb=1 + index, recvtb=index)
+    between = p.chunk(0, "input", 1).copy(1, "tmp", 0, sendtb=3, recvtb=3)
+    between.copy(2, "output", 2, sendtb=3, recvtb=3)
+    found = connections(p, ("threadblock",))
+    assert found == {
+        (0, 1, 2): {(0,)},
+        (1, 2, 0): {(1,)},
+        (1, 2, 1): {(2,)},
+        (0, 1, 3): {(3,)},
+        (1, 2, 3): {(3,)},
+    }
+    check_ends(p)
+    assert compile_program(p).verdict.ok

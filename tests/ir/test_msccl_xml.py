@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 
-from hemiola.collectives import AllToNext, Collective, SendRecv
+from hemiola.collectives import AllToNext, Collective, CollectiveKind, SendRecv
 from hemiola.errors import FormatError, LimitError, PlanError
 from hemiola.ir.form import Owners, in_memory
 from hemiola.ir.formats import read_plan, write_plan
@@ -71,7 +71,7 @@ def test_real_files_are_read(name: str) -> None:
     start = time.perf_counter()
     plan = read_plan(DATA / name)
     assert time.perf_counter() - start < 2
-    assert plan.collective == Collective(kind, num_ranks, chunks, in_place)
+    assert plan.collective == Collective(CollectiveKind(kind), num_ranks, chunks, in_place)
     assert plan.num_steps == num_steps
     for target in TARGETS.values():
         assert broken_limits(plan, target) == []
@@ -84,7 +84,7 @@ def test_real_files_are_read(name: str) -> None:
 def test_a_small_file_becomes_its_tables() -> None:
     plan = parse(SMALL)
     assert (plan.name, plan.protocol, plan.both_places) == ("swap", Protocol.LL, False)
-    assert plan.collective == Collective("allreduce", 2, 2, in_place=True)
+    assert plan.collective == Collective(CollectiveKind.ALLREDUCE, 2, 2, in_place=True)
     assert (plan.min_bytes, plan.max_bytes) == (0, 1 << 27)
     assert plan.ranks.tolist() == [(2, 0, 2, 0), (2, 0, 2, 2)]
     assert plan.threadblocks.tolist() == [
@@ -370,7 +370,7 @@ def waiting(steps: list[tuple[Opcode, int, int]], waits: list[list[tuple[int, in
     dependencies = [pair for one in waits for pair in one]
     ranks = np.array([(40, 40, 40, 0)], RANK)
     blocks = np.array([(0, -1, -1, 0, 0), (0, -1, -1, 0, 4)], THREADBLOCK)
-    collective = Collective("allreduce", 1, 40)
+    collective = Collective(CollectiveKind.ALLREDUCE, 1, 40)
     return Plan("w", collective, Protocol.LL, ranks, blocks, table, np.array(dependencies, DEPENDENCY))
 
 

@@ -29,8 +29,8 @@ def line(delay: float, num: int = 1) -> Iterator[list[tuple[socket.socket, socke
         outer.append((near, far))
         inner.append((near_end, far_end))
     stop, stopping = os.pipe()
-    counts: list[tuple[int, int]] = []
-    lines = [(a.fileno(), b.fileno(), delay) for a, b in inner]
+    counts: list[_core.DelayCounts] = []
+    lines = [_core.DelayLine(a.fileno(), b.fileno(), delay) for a, b in inner]
     carrier = threading.Thread(target=lambda: counts.append(_core.carry_frames(lines, stop)))
     carrier.start()
     try:

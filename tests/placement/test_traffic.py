@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import HemiolaError, PlacementError
 from hemiola.placement.axes import parse_axes
 from hemiola.placement.model import MODEL_KEYS
@@ -39,7 +40,10 @@ def recorded(mode: str, folder: Path) -> Counter[tuple[str, int]]:
     ]
     texts = [rank.communicate(timeout=200)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0]
-    return Counter({(kind, size): times for kind, size, times in json.loads(texts[0])})
+    found = json.loads(texts[0])
+    return Counter(
+        {(kind, CollectiveKind(kind).from_input_bytes(size, 2)): times for kind, size, times in found}
+    )
 
 
 @pytest.mark.slow
@@ -68,9 +72,9 @@ def test_fsdp2_gathers_twice_and_scatters_once() -> None:
     layer, outer = 4 * (12 * 16 * 16 + 2 * 16) // 2, 4 * (2 * 16 * 16 + 8)
     times = 2
     assert counted(derived) == {
-        ("allgather", layer): 6 * times,
+        ("allgather", 2 * layer): 6 * times,
         ("reducescatter", 2 * layer): 3 * times,
-        ("allgather", outer): times,
+        ("allgather", 2 * outer): times,
         ("reducescatter", 2 * outer): times,
     }
 
@@ -90,7 +94,9 @@ def test_megatron_with_all_axes() -> None:
     assert (gradients.collective, gradients.over) == ("reducescatter", ("dp", "cp"))
     assert gradients.num_bytes == 4 * (12 * 16 * 16 // 2 + 2 * 16)
     assert gradients.overlaps == "backward"
-    assert found["updated weights"].num_bytes * 4 == gradients.num_bytes
+    # Bytes are those of the collective: what is scattered to four and gathered again is as long both times.
+    assert found["updated weights"].collective == "allgather"
+    assert found["updated weights"].num_bytes == gradients.num_bytes
 
 
 def test_experts_exchange_tokens() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count, product
 
 from hemiola.algorithms.library import ALGORITHMS, build
-from hemiola.collectives import KINDS
+from hemiola.collectives import FACTS
 from hemiola.compiler.compile import compile_program
 from hemiola.ir.plan import Plan
 from hemiola.ir.verify import verify
@@ -50,7 +50,7 @@ class Case:
     @property
     def sums(self) -> bool:
         """Whether the operator matters."""
-        return KINDS[ALGORITHMS[self.algorithm].kind].sums
+        return FACTS[ALGORITHMS[self.algorithm].kind].sums
 
     def __str__(self) -> str:
         words = [self.algorithm, *(f"{key}={value}" for key, value in self.parameters)]
@@ -117,7 +117,7 @@ def cases(num_ranks: int, sizes: Sequence[str], first: int = 0) -> Iterator[Case
             parameters["root"] = str(turn * 5 % num_ranks)
         if "source" in algorithm.parameters:
             parameters |= {"source": str(turn % num_ranks), "destination": str((turn + 1) % num_ranks)}
-        if KINDS[algorithm.kind].can_be_in_place and turn // len(ALGORITHMS) % 2:
+        if FACTS[algorithm.kind].can_be_in_place and turn // len(ALGORITHMS) % 2:
             parameters["in-place"] = "true"
         if turn % 3 == 0:
             parameters["instances"] = "2"

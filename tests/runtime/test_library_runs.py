@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hemiola.algorithms.library import ALGORITHMS
-from hemiola.collectives import KINDS
+from hemiola.collectives import FACTS
 from hemiola.runtime.launch import RankKind
 from runtime.campaigns import NUMERIC, SIZES, Case, cases, run_jobs
 
@@ -67,7 +67,7 @@ def test_the_sample_meets_everything() -> None:
     places = {(case.algorithm, case.in_place) for _, case in sample}
     for name, algorithm in ALGORITHMS.items():
         assert (name, False) in places
-        assert ((name, True) in places) == KINDS[algorithm.kind].can_be_in_place
+        assert ((name, True) in places) == FACTS[algorithm.kind].can_be_in_place
 
 
 @pytest.mark.parametrize(("num_ranks", "kind"), SAMPLE, ids=lambda value: str(value))
@@ -100,7 +100,7 @@ def test_library_plans_give_the_right_result_on_all_numbers_of_ranks(num_ranks: 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_every_algorithm_meets_every_type_and_operator(name: str) -> None:
     """Of four ranks; 40 pairs, or one operator for each type where nothing is added up."""
-    sums = KINDS[ALGORITHMS[name].kind].sums
+    sums = FACTS[ALGORITHMS[name].kind].sums
     pairs = NUMERIC if sums else [pair for pair in NUMERIC if pair[1] == "sum"]
     shape = (
         (("ranks", "4"), ("levels", "2,2")) if "levels" in ALGORITHMS[name].parameters else (("ranks", "4"),)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import NO_PEER, Plan
 from hemiola.simulator.replay import protocol_of
-from hemiola.simulator.tiling import Tiling, chunk_bytes_by_tile
+from hemiola.simulator.runtimes.runtime_model import RuntimeModel
 from hemiola.simulator.timeline import Load
 from hemiola.topology.network import Network, network_of
 from hemiola.topology.system import ProtocolCosts, System
@@ -82,9 +82,9 @@ class Block:
 class Reference:
     """All plans at once, stepped."""
 
-    def __init__(self, loads: Sequence[Load], system: System, tiling: Tiling) -> None:
-        self.system, self.tiling = system, tiling
-        self.slots = tiling.num_slots(load.plan for load in loads)
+    def __init__(self, loads: Sequence[Load], system: System, runtime: RuntimeModel) -> None:
+        self.system, self.runtime = system, runtime
+        self.slots = runtime.num_slots(load.plan for load in loads)
         self.network: Network = network_of(system, protocol_of(loads[0].plan, system))
         self.capacities: dict[Hashable, Fraction] = {
             link: Fraction(float(capacity)) for link, capacity in enumerate(self.network.capacities)
@@ -98,7 +98,11 @@ class Reference:
     def _add(self, number: int, load: Load) -> None:
         plan, protocol = load.plan, protocol_of(load.plan, self.system)
         devices = list(load.devices) if load.devices is not None else list(range(plan.num_ranks))
-        tiles = [Fraction(float(size)) for size in chunk_bytes_by_tile(plan, load.num_bytes, self.tiling)]
+        hosts = [self.system.host_of_rank[device] for device in devices]
+        tiles = [
+            Fraction(float(size))
+            for size in self.runtime.tiles(plan, load.num_bytes, hosts, self.system.compute.host_cores)
+        ]
         for rank in range(plan.num_ranks):
             siblings: list[Block] = []
             for row in plan.threadblocks_of(rank):
@@ -276,6 +280,6 @@ def _wait(seconds: Fraction) -> Flow:
     return Flow(seconds, [], Fraction(1))
 
 
-def reference_seconds(loads: Sequence[Load], system: System, tiling: Tiling) -> list[float]:
+def reference_seconds(loads: Sequence[Load], system: System, runtime: RuntimeModel) -> list[float]:
     """When each threadblock of all plans ends, in order."""
-    return Reference(loads, system, tiling).run()
+    return Reference(loads, system, runtime).run()

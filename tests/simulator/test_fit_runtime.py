@@ -10,7 +10,7 @@ from hemiola.algorithms.library import ALGORITHMS
 from hemiola.compiler.compile import compile_program
 from hemiola.errors import FormatError
 from hemiola.ir.plan import Plan
-from hemiola.simulator.fit_runtime import Observation, RuntimeConstants, fit_runtime
+from hemiola.simulator.calibrate.fit_runtime import Observation, RuntimeConstants, fit_runtime
 from hemiola.simulator.timeline import Load
 from hemiola.topology.shapes import load_shape
 

@@ -14,7 +14,8 @@ from hand_made import everything
 from hemiola.errors import LimitError, PlanError, TopologyError
 from hemiola.ir.plan import Plan
 from hemiola.simulator.replay import ReplayOptions, simulate, simulate_together
-from hemiola.simulator.tiling import Tiling, chunk_bytes_by_tile
+from hemiola.simulator.runtimes.hemiola import HemiolaRuntime
+from hemiola.simulator.runtimes.runtime_model import EqualTiles, RuntimeModel
 from hemiola.simulator.timeline import Load
 from hemiola.topology.system import Compute, Fabric, Level, Link, ProtocolCosts, System
 from simulator.reference import reference_seconds
@@ -30,19 +31,19 @@ WAYS = tuple(
 )
 
 
-def tilings() -> st.SearchStrategy[Tiling]:
+def tilings() -> st.SearchStrategy[RuntimeModel]:
     """One to four tiles, and at least the slots that the plans are proven for."""
     return st.builds(
-        lambda slots, tiles: Tiling(slots=slots, num_tiles=tiles), st.integers(2, 4), st.integers(1, 4)
+        lambda slots, tiles: EqualTiles(tiles, slots=slots), st.integers(2, 4), st.integers(1, 4)
     )
 
 
 @settings(max_examples=60, deadline=None)
-@given(plan=small_plans(), system=systems(), tiling=tilings())
-def test_every_way_equals_the_reference(plan: Plan, system: System, tiling: Tiling) -> None:
-    expected = reference_seconds([Load(plan, 1 << 20)], system, tiling)
+@given(plan=small_plans(), system=systems(), runtime=tilings())
+def test_every_way_equals_the_reference(plan: Plan, system: System, runtime: RuntimeModel) -> None:
+    expected = reference_seconds([Load(plan, 1 << 20)], system, runtime)
     for options in WAYS:
-        found = simulate(plan, system, 1 << 20, tiling=tiling, options=options)
+        found = simulate(plan, system, 1 << 20, runtime=runtime, options=options)
         np.testing.assert_allclose(found.threadblock_seconds, expected, rtol=EXACT)
         assert found.seconds == pytest.approx(max(expected), rel=EXACT)
 
@@ -57,24 +58,24 @@ def test_every_kind_of_plan_equals_the_reference() -> None:
     )
     plans = library_plans() | everything() | random_plans(30)
     for number, plan in enumerate(plans.values()):
-        system, tiling = (wide, slow)[number % 2], Tiling(num_tiles=1 + number % 3)
-        expected = reference_seconds([Load(plan, 1 << 16)], system, tiling)
+        system, runtime = (wide, slow)[number % 2], EqualTiles(1 + number % 3)
+        expected = reference_seconds([Load(plan, 1 << 16)], system, runtime)
         for options in (ReplayOptions(), ReplayOptions(fold=False, by_events=True)):
-            found = simulate(plan, system, 1 << 16, tiling=tiling, options=options)
+            found = simulate(plan, system, 1 << 16, runtime=runtime, options=options)
             np.testing.assert_allclose(found.threadblock_seconds, expected, rtol=EXACT)
 
 
 @settings(max_examples=25, deadline=None)
-@given(plans=st.tuples(small_plans(), small_plans()), system=systems(), seed=st.randoms(), tiling=tilings())
+@given(plans=st.tuples(small_plans(), small_plans()), system=systems(), seed=st.randoms(), runtime=tilings())
 def test_plans_at_once_equal_the_reference(
-    plans: tuple[Plan, Plan], system: System, seed: Random, tiling: Tiling
+    plans: tuple[Plan, Plan], system: System, seed: Random, runtime: RuntimeModel
 ) -> None:
     loads = [
         Load(plan, size, seed.sample(range(system.num_ranks), plan.num_ranks))
         for plan, size in zip(plans, (1 << 20, 1 << 18), strict=True)
     ]
-    expected = reference_seconds(loads, system, tiling)
-    found = simulate_together(loads, system, tiling=tiling)
+    expected = reference_seconds(loads, system, runtime)
+    found = simulate_together(loads, system, runtime=runtime)
     np.testing.assert_allclose(found.threadblock_seconds, expected, rtol=EXACT)
     assert found.load_seconds(0) == pytest.approx(max(expected[: len(plans[0].threadblocks)]), rel=EXACT)
 
@@ -84,8 +85,8 @@ def test_plans_at_once_equal_the_reference(
 def test_faster_links_and_shorter_latencies_give_shorter_times(
     plan: Plan, system: System, factor: float
 ) -> None:
-    before = simulate(plan, system, 1 << 20, tiling=Tiling(num_tiles=3)).seconds
-    after = simulate(plan, _faster(system, factor), 1 << 20, tiling=Tiling(num_tiles=3)).seconds
+    before = simulate(plan, system, 1 << 20, runtime=EqualTiles(3)).seconds
+    after = simulate(plan, _faster(system, factor), 1 << 20, runtime=EqualTiles(3)).seconds
     assert after == pytest.approx(before / factor, rel=EXACT)
 
 
@@ -93,8 +94,8 @@ def test_faster_links_and_shorter_latencies_give_shorter_times(
 @given(plan=small_plans(), system=systems(), factor=st.sampled_from([0.5, 3.0, 1000.0]))
 def test_time_is_linear_in_bytes_without_latency(plan: Plan, system: System, factor: float) -> None:
     system = _without_latency(system)
-    before = simulate(plan, system, 1 << 20, tiling=Tiling(num_tiles=3)).seconds
-    after = simulate(plan, system, (1 << 20) * factor, tiling=Tiling(num_tiles=3)).seconds
+    before = simulate(plan, system, 1 << 20, runtime=EqualTiles(3)).seconds
+    after = simulate(plan, system, (1 << 20) * factor, runtime=EqualTiles(3)).seconds
     assert after == pytest.approx(before * factor, rel=EXACT)
 
 
@@ -115,8 +116,8 @@ def test_more_bytes_or_less_bandwidth_is_never_faster_where_no_link_is_shared(
     usual = system.levels[0].link
     assert usual is not None
     worse = replace(system, exceptions={(slow,): usual.scaled(part)})
-    before = simulate(plan, system, 1 << 20, tiling=Tiling(num_tiles=4))
-    after = simulate(plan, worse, (1 << 20) * more, tiling=Tiling(num_tiles=4))
+    before = simulate(plan, system, 1 << 20, runtime=EqualTiles(4))
+    after = simulate(plan, worse, (1 << 20) * more, runtime=EqualTiles(4))
     assert not before.by_events
     assert not after.by_events
     assert after.seconds >= before.seconds * (1 - EXACT)
@@ -130,8 +131,7 @@ def test_renaming_symmetric_devices_changes_nothing(plan: Plan, host: list[int],
     system = hosts(4, 2, latency=1e-5, compute=Compute(host_add_bandwidth=3e9))
     renamed = [2 * host[device // 2] + local[device % 2] for device in range(plan.num_ranks)]
     before, after = (
-        simulate(plan, system, 1 << 20, devices=devices, tiling=Tiling(num_tiles=3))
-        for devices in (None, renamed)
+        simulate(plan, system, 1 << 20, devices=devices, runtime=EqualTiles(3)) for devices in (None, renamed)
     )
     assert after.seconds == pytest.approx(before.seconds, rel=EXACT)
     np.testing.assert_allclose(after.rank_seconds(), before.rank_seconds(), rtol=EXACT)
@@ -171,11 +171,11 @@ def test_more_bandwidth_can_be_slower_where_links_are_shared() -> None:
     plan = library_plan("allreduce_double_binary_tree", "ranks=4 chunks=2")
     system = hosts(4, 2, nic=4e6, device=2e6)
     better = replace(system, exceptions={(1, 0): Link(3e6, 3e6)})
-    tiling = Tiling(num_tiles=1, slots=2)
-    before, after = (simulate(plan, found, 1e6, tiling=tiling).seconds for found in (system, better))
+    runtime = EqualTiles(1, slots=2)
+    before, after = (simulate(plan, found, 1e6, runtime=runtime).seconds for found in (system, better))
     assert after / before == pytest.approx(1.125)
     for found, seconds in ((system, before), (better, after)):
-        assert max(reference_seconds([Load(plan, 1e6)], found, tiling)) == pytest.approx(seconds, rel=EXACT)
+        assert max(reference_seconds([Load(plan, 1e6)], found, runtime)) == pytest.approx(seconds, rel=EXACT)
 
 
 def test_more_bytes_can_be_faster_where_they_are_cut_otherwise() -> None:
@@ -204,7 +204,8 @@ def _faster(system: System, factor: float) -> System:
         )
         for level in system.levels
     )
-    compute = Compute(**{name: rate * factor for name, rate in asdict(system.compute).items()})
+    rates = {name: rate * factor for name, rate in asdict(system.compute).items() if name != "host_cores"}
+    compute = Compute(**rates, host_cores=system.compute.host_cores)
     protocols = {
         name: ProtocolCosts(
             old.efficiency,
@@ -244,9 +245,7 @@ def _without_latency(system: System) -> System:
 @given(plan=small_plans(), system=systems())
 def test_the_same_input_gives_the_same_bits(plan: Plan, system: System) -> None:
     options = ReplayOptions(record=True, fold=False)
-    first, second = (
-        simulate(plan, system, 1 << 20, tiling=Tiling(num_tiles=3), options=options) for _ in "ab"
-    )
+    first, second = (simulate(plan, system, 1 << 20, runtime=EqualTiles(3), options=options) for _ in "ab")
     assert first.records.tobytes() == second.records.tobytes()
     assert first.pieces.tobytes() == second.pieces.tobytes()
 
@@ -263,9 +262,9 @@ def test_equal_groups_at_once_are_folded_into_one() -> None:
 def test_a_message_takes_latency_and_bytes() -> None:
     plan = library_plan("sendrecv", "ranks=2")
     system = System("pair", (Level("device", 2, Link(1e9, 2e9, 1e-3)),))
-    found = simulate(plan, system, 1_000_000, tiling=Tiling(num_tiles=1))
+    found = simulate(plan, system, 1_000_000, runtime=EqualTiles(1))
     assert found.seconds == pytest.approx(2e-3 + 1e-3, rel=EXACT)
-    tiled = simulate(plan, system, 1_000_000, tiling=Tiling(num_tiles=10, slots=10))
+    tiled = simulate(plan, system, 1_000_000, runtime=EqualTiles(10, slots=10))
     assert tiled.seconds == pytest.approx(
         found.seconds, rel=EXACT
     )  # messages follow each other without a gap
@@ -274,7 +273,7 @@ def test_a_message_takes_latency_and_bytes() -> None:
 def test_one_slot_makes_every_message_wait_for_the_one_before() -> None:
     plan = library_plan("sendrecv", "ranks=2")
     system = System("pair", (Level("device", 2, Link(1e9, 1e9, 1e-3)),))
-    found = simulate(plan, system, 1_000_000, tiling=Tiling(num_tiles=10, slots=1))
+    found = simulate(plan, system, 1_000_000, runtime=EqualTiles(10, slots=1))
     assert found.seconds == pytest.approx(10 * (2e-3 + 1e-4), rel=EXACT)
 
 
@@ -298,11 +297,11 @@ def test_adding_is_shared_by_the_devices_of_a_host() -> None:
 
 def test_tiles_are_cut_as_the_executor_cuts_them() -> None:
     plan = library_plan("allreduce_ring", "ranks=4")
-    assert chunk_bytes_by_tile(plan, 1 << 20, Tiling()).tolist() == [256 << 10]
-    assert chunk_bytes_by_tile(plan, 2 << 20, Tiling()).tolist() == [256 << 10] * 2
-    assert chunk_bytes_by_tile(plan, 12, Tiling()).tolist() == [4]
-    assert chunk_bytes_by_tile(plan, (1 << 20) + 4, Tiling()).tolist() == [256 << 10, 4]
-    assert chunk_bytes_by_tile(plan, 0, Tiling()).tolist() == []
+    assert HemiolaRuntime().tiles(plan, 1 << 20, [0, 1, 2, 3], None).tolist() == [256 << 10]
+    assert HemiolaRuntime().tiles(plan, 2 << 20, [0, 1, 2, 3], None).tolist() == [256 << 10] * 2
+    assert HemiolaRuntime().tiles(plan, 12, [0, 1, 2, 3], None).tolist() == [4]
+    assert HemiolaRuntime().tiles(plan, (1 << 20) + 4, [0, 1, 2, 3], None).tolist() == [256 << 10, 4]
+    assert HemiolaRuntime().tiles(plan, 0, [0, 1, 2, 3], None).tolist() == []
     assert simulate(plan, hosts(2, 2), 0).seconds == 0
 
 
@@ -315,7 +314,7 @@ def test_mistakes_are_told() -> None:
     with pytest.raises(TopologyError, match="device 9"):
         simulate(plan, hosts(2, 2), 1024, devices=[0, 9, 1, 2])
     with pytest.raises(LimitError, match="slots is at least 1"):
-        Tiling(slots=0)
+        HemiolaRuntime(slots=0)
     receiving = plan.steps.copy()
     receiving["opcode"][:] = 2
     with pytest.raises(PlanError, match="does not end"):

@@ -14,7 +14,7 @@ from hemiola.errors import LimitError
 from hemiola.ir.plan import Plan
 from hemiola.simulator.drawing import SHADES, draw
 from hemiola.simulator.replay import ReplayOptions, simulate, simulate_together
-from hemiola.simulator.tiling import Tiling
+from hemiola.simulator.runtimes.runtime_model import EqualTiles
 from hemiola.simulator.timeline import Load
 from hemiola.simulator.trace import check_traceable, trace_events, write_trace
 from hemiola.topology.shapes import load_shape
@@ -28,7 +28,7 @@ EVERYTHING = ReplayOptions(record=True, fold=False)
 @given(plan=small_plans(), system=systems())
 def test_the_critical_path_covers_the_whole_time_without_gaps(plan: Plan, system: System) -> None:
     for options in (ReplayOptions(record=True), EVERYTHING):
-        found = simulate(plan, system, 1 << 20, tiling=Tiling(num_tiles=3), options=options)
+        found = simulate(plan, system, 1 << 20, runtime=EqualTiles(3), options=options)
         pieces = found.pieces
         np.testing.assert_allclose(pieces["begin"][1:], pieces["end"][:-1], rtol=1e-9)
         assert pieces["begin"][0] == 0
@@ -93,7 +93,7 @@ def test_a_trace_that_no_viewer_opens_is_refused() -> None:
 
 def test_a_drawing_shows_who_is_busy_when() -> None:
     plan = library_plan("broadcast_chain", "ranks=4 chunks=1")
-    found = simulate(plan, hosts(4, 1), 1 << 20, tiling=Tiling(num_tiles=1), options=EVERYTHING)
+    found = simulate(plan, hosts(4, 1), 1 << 20, runtime=EqualTiles(1), options=EVERYTHING)
     lines = draw(found, width=30)
     bars = [line.split("|")[1] for line in lines]
     assert all(len(bar) == 30 and set(bar) <= set(SHADES) for bar in bars)

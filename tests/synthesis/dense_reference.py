@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from hemiola.synthesis.program import Form, Instruction, ReductionProgram, Step
-from hemiola.synthesis.state import Request
+from hemiola.collectives import CollectiveKind
+from hemiola.synthesis.program import Form, Instruction, ReductionProgram
 
 Matrices = npt.NDArray[np.bool_]
 """[device, row, contribution]"""
@@ -43,12 +43,12 @@ def groups_by_words(instruction: Instruction, factors: tuple[int, ...]) -> list[
     return list(found.values())
 
 
-def start(request: Request, k: int) -> Matrices:
+def start(request: CollectiveKind, k: int) -> Matrices:
     held = np.zeros((k, k, k), bool)
     for device in range(k):
-        if request is Request.ALLGATHER:
+        if request is CollectiveKind.ALLGATHER:
             held[device, device, :] = True
-        elif request is Request.BROADCAST:
+        elif request is CollectiveKind.BROADCAST:
             held[device] = device == 0
         else:
             held[device, :, device] = True
@@ -64,25 +64,25 @@ def apply(instruction: Instruction, held: Matrices, factors: tuple[int, ...]) ->
     return None if (after == held).all() else after
 
 
-def _run(collective: Step, group: list[int], held: Matrices, after: Matrices) -> bool:
+def _run(collective: CollectiveKind, group: list[int], held: Matrices, after: Matrices) -> bool:
     members: Matrices = held[group]
     total = np.asarray(members.any(axis=0))
-    if collective is Step.BROADCAST:
+    if collective is CollectiveKind.BROADCAST:
         after[group] = held[group[0]]
         return bool(held[group[0]].any()) and not (held[group] & ~held[group[0]]).any()
     rows = np.asarray(members.any(axis=2))
     if not rows.any(axis=1).all():
         return False
-    if collective is Step.ALLGATHER:
+    if collective is CollectiveKind.ALLGATHER:
         after[group] = total
         return bool((rows.sum(axis=0) <= 1).all() and len(set(rows.sum(axis=1).tolist())) == 1)
     if (rows != rows[0]).any() or (held[group].sum(axis=0) > 1).any():
         return False
-    if collective is Step.ALLREDUCE:
+    if collective is CollectiveKind.ALLREDUCE:
         after[group] = total
         return True
     after[group] = False
-    if collective is Step.REDUCE:
+    if collective is CollectiveKind.REDUCE:
         after[group[0]] = total
         return True
     indices = np.flatnonzero(rows[0])
@@ -93,7 +93,7 @@ def _run(collective: Step, group: list[int], held: Matrices, after: Matrices) ->
     return True
 
 
-def achieves(program: ReductionProgram, factors: tuple[int, ...], request: Request) -> bool:
+def achieves(program: ReductionProgram, factors: tuple[int, ...], request: CollectiveKind) -> bool:
     """Whether every step may run and the request is fulfilled at the end."""
     held: Matrices | None = start(request, prod(factors))
     for instruction in program:
@@ -102,8 +102,8 @@ def achieves(program: ReductionProgram, factors: tuple[int, ...], request: Reque
         if held is None:
             return False
     assert held is not None
-    if request is Request.REDUCE:
+    if request is CollectiveKind.REDUCE:
         return bool(held[0].all())
-    if request is Request.REDUCESCATTER:
+    if request is CollectiveKind.REDUCESCATTER:
         return all(held[device, device].all() for device in range(len(held)))
     return bool(held.all())

@@ -2,13 +2,12 @@
 
 import pytest
 
+from hemiola.collectives import CollectiveKind
 from hemiola.synthesis.explore import explore
-from hemiola.synthesis.program import Step
 from hemiola.synthesis.search import count_programs, programs_up_to
-from hemiola.synthesis.state import Request
 from hemiola.synthesis.table import live_part, table_of
 
-SUMS_AND_GATHERS = (Step.ALLREDUCE, Step.REDUCESCATTER, Step.ALLGATHER)
+SUMS_AND_GATHERS = (CollectiveKind.ALLREDUCE, CollectiveKind.REDUCESCATTER, CollectiveKind.ALLGATHER)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +45,6 @@ def test_programs_of_three_collectives_up_to_five_steps(depth: int, total: int) 
 
 @pytest.mark.slow
 def test_programs_up_to_five_steps_over_five_factors() -> None:
-    counts = count_programs(live_part(explore(5, Request.ALLREDUCE, most_steps=5)))
+    counts = count_programs(live_part(explore(5, CollectiveKind.ALLREDUCE, most_steps=5)))
     assert counts[:5] == [1, 10, 162, 2157, 24152]
     assert sum(counts[:5]) == 26_482

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import ReductionError
 from hemiola.synthesis.groups import grouping_of, groupings, groups_of, instruction_of
-from hemiola.synthesis.program import Form, Instruction, ReductionProgram, Step, parse_program
+from hemiola.synthesis.program import Form, Instruction, ReductionProgram, parse_program
+from hemiola.synthesis.state import REDUCTIONS
 from synthesis.dense_reference import groups_by_words
 
 FACTORS = st.lists(st.integers(2, 4), min_size=1, max_size=4).map(tuple)
@@ -14,9 +16,9 @@ FACTORS = st.lists(st.integers(2, 4), min_size=1, max_size=4).map(tuple)
 
 def all_instructions(depth: int) -> list[Instruction]:
     """Every slice level with every form and ancestor, also where two give the same groups."""
-    inside = [Instruction(level, Form.INSIDE, Step.ALLREDUCE) for level in range(depth)]
+    inside = [Instruction(level, Form.INSIDE, CollectiveKind.ALLREDUCE) for level in range(depth)]
     between = [
-        Instruction(level, form, Step.ALLREDUCE, ancestor)
+        Instruction(level, form, CollectiveKind.ALLREDUCE, ancestor)
         for form in (Form.PARALLEL, Form.MASTER)
         for level in range(1, depth + 1)
         for ancestor in range(level)
@@ -47,7 +49,7 @@ def test_a_program_reads_as_it_is_written(depth: int, data: st.DataObject) -> No
     step = st.builds(
         lambda grouping, collective: instruction_of(grouping, collective, depth),
         st.sampled_from(groupings(depth)),
-        st.sampled_from(Step),
+        st.sampled_from(REDUCTIONS),
     )
     program = ReductionProgram(depth, tuple(data.draw(st.lists(step, max_size=6))))
     assert parse_program(str(program), depth) == program

@@ -5,13 +5,14 @@ import random
 import numpy as np
 import pytest
 
+from hemiola.collectives import CollectiveKind
 from hemiola.ir.verify import verify
-from hemiola.synthesis.execute import execute
 from hemiola.synthesis.lower import compile_reduction, runs_of
-from hemiola.synthesis.program import ReductionProgram, Step, parse_program
+from hemiola.synthesis.program import ReductionProgram, parse_program
 from hemiola.synthesis.search import programs_up_to
-from hemiola.synthesis.state import Request
+from hemiola.synthesis.state import REDUCTIONS
 from hemiola.synthesis.table import table_of
+from synthesis.execute_on_arrays import execute
 
 
 def check_sums(program: ReductionProgram, factors: tuple[int, ...]) -> None:
@@ -52,12 +53,12 @@ def test_steps_on_channels_of_their_own_are_proven(exchange: str) -> None:
         plan = compile_reduction(program, (2, 3), exchange=exchange, staged=True).plan
         assert verify(plan, slots=2).ok, str(program)
         # A channel for every step, and one more for the way back of an all-reduce; none is left out.
-        ways = sum(2 if one.collective is Step.ALLREDUCE else 1 for one in program)
+        ways = sum(2 if one.collective is CollectiveKind.ALLREDUCE else 1 for one in program)
         assert set(plan.threadblocks["channel"].tolist()) == set(range(ways))
 
 
-@pytest.mark.parametrize("request_", list(Request))
-def test_other_requests_are_proven(request_: Request) -> None:
+@pytest.mark.parametrize("request_", list(REDUCTIONS))
+def test_other_requests_are_proven(request_: CollectiveKind) -> None:
     for program in programs_up_to(table_of(2, request_), 3):
         compile_reduction(program, (2, 3), request=request_)
 

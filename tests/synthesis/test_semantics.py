@@ -4,10 +4,11 @@ import random
 
 import pytest
 
+from hemiola.collectives import CollectiveKind
 from hemiola.synthesis.groups import groupings, instruction_of
-from hemiola.synthesis.program import Instruction, ReductionProgram, Step
+from hemiola.synthesis.program import Instruction, ReductionProgram
 from hemiola.synthesis.search import programs_up_to
-from hemiola.synthesis.state import Request
+from hemiola.synthesis.state import REDUCTIONS
 from hemiola.synthesis.table import table_of
 from synthesis.dense_reference import Matrices, achieves, apply, start
 
@@ -15,7 +16,7 @@ from synthesis.dense_reference import Matrices, achieves, apply, start
 @pytest.mark.parametrize("factors", [(2, 4), (3, 2), (3, 6), (5, 7), (4, 4)])
 def test_all_programs_of_two_factors_hold_for_other_sizes(factors: tuple[int, ...]) -> None:
     for program in programs_up_to(table_of(2), 5):
-        assert achieves(program, factors, Request.ALLREDUCE), str(program)
+        assert achieves(program, factors, CollectiveKind.ALLREDUCE), str(program)
 
 
 @pytest.mark.parametrize(
@@ -26,11 +27,11 @@ def test_programs_of_three_and_four_factors_hold_for_other_sizes(
 ) -> None:
     programs = list(programs_up_to(table_of(len(factors)), 5))
     for program in random.Random(6).sample(programs, sample):
-        assert achieves(program, factors, Request.ALLREDUCE), str(program)
+        assert achieves(program, factors, CollectiveKind.ALLREDUCE), str(program)
 
 
-@pytest.mark.parametrize("request_", list(Request))
-def test_programs_of_other_requests_hold(request_: Request) -> None:
+@pytest.mark.parametrize("request_", list(REDUCTIONS))
+def test_programs_of_other_requests_hold(request_: CollectiveKind) -> None:
     programs = list(programs_up_to(table_of(2, request_), 4))
     assert programs
     for factors in ((2, 2), (3, 4), (5, 2)):
@@ -41,10 +42,10 @@ def test_programs_of_other_requests_hold(request_: Request) -> None:
 @pytest.mark.parametrize("factors", [(2, 2), (3, 2), (2, 3)])
 def test_the_table_has_every_program_of_three_steps(factors: tuple[int, ...]) -> None:
     """Found by trying all steps on matrices, for odd sizes too: nothing is missing, nothing is too much."""
-    steps = [instruction_of(one, collective, 2) for one in groupings(2) for collective in Step]
+    steps = [instruction_of(one, collective, 2) for one in groupings(2) for collective in REDUCTIONS]
     found: set[ReductionProgram] = set()
     layer: list[tuple[tuple[Instruction, ...], Matrices]] = [
-        ((), start(Request.ALLREDUCE, factors[0] * factors[1]))
+        ((), start(CollectiveKind.ALLREDUCE, factors[0] * factors[1]))
     ]
     for _ in range(3):
         after = []

@@ -2,14 +2,15 @@
 
 import pytest
 
+from hemiola.cost.estimates.shared_system import shared_system
 from hemiola.simulator.replay import simulate, simulate_together
-from hemiola.simulator.tiling import Tiling
+from hemiola.simulator.runtimes.runtime_model import EqualTiles
 from hemiola.simulator.timeline import Load
 from hemiola.synthesis.lower import compile_reduction
 from hemiola.synthesis.program import parse_program
-from hemiola.synthesis.share import Matrix, device_groups, factors_of, shared_system
 from hemiola.topology.presets import load_system
 from hemiola.topology.system import Level, Link, System
+from synthesis.placed_groups import Matrix, placed_groups
 
 PROGRAMS = (
     "reducescatter(1, InsideGroup); allreduce(1, Parallel(0)); allgather(1, InsideGroup)",
@@ -27,9 +28,10 @@ RAILS, RING = load_system("dgx-a100:2"), load_system("p2-v100:2")
 )
 def test_a_share_takes_as_long_as_the_whole(system: System, inside: int, tolerance: float, text: str) -> None:
     matrix: Matrix = ((2, inside), (1, 8 // inside))
-    plan = compile_reduction(parse_program(text, 2), factors_of(matrix, [0])).plan
-    tiling = Tiling(num_tiles=4)
-    alone = simulate(plan, shared_system(system, matrix, [0]), 1 << 28, tiling=tiling)
-    loads = [Load(plan, 1 << 28, group) for group in device_groups(matrix, [0])]
-    together = simulate_together(loads, system, tiling=tiling)
+    groups = placed_groups(matrix, [0])
+    plan = compile_reduction(parse_program(text, 2), (2, inside)).plan
+    runtime = EqualTiles(4)
+    alone = simulate(plan, shared_system(system, groups), 1 << 28, runtime=runtime)
+    loads = [Load(plan, 1 << 28, group) for group in groups.tolist()]
+    together = simulate_together(loads, system, runtime=runtime)
     assert alone.seconds == pytest.approx(together.seconds, rel=tolerance)

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hemiola.cache import cache_folder
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import ReductionError
-from hemiola.synthesis.state import Request
-from hemiola.synthesis.table import Table, cache_folder, table_of
+from hemiola.synthesis.table import Table, table_of
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fresh(depth: int) -> Table:
-    return table_of.__wrapped__(depth, Request.ALLREDUCE)
+    return table_of.__wrapped__(depth, CollectiveKind.ALLREDUCE)
 
 
 def test_a_table_is_read_back_as_it_was_made(folder: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from hemiola.errors import TopologyError
-from hemiola.runtime.communicator.arrays import ELEMENTS
 from hemiola.topology import this_machine as machine
 from hemiola.topology.parse.yaml_system import read_system
 from hemiola.topology.presets import FOLDER, abouts, load_system, preset_names
@@ -127,7 +126,6 @@ def test_the_cores_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rates.num_cores >= 1
     assert 0 < rates.add <= rates.all_add <= rates.add * rates.num_cores * (1 + 1e-9)
     assert 0 < rates.copy <= rates.all_copy
-    assert ELEMENTS["float32"] == machine.FLOAT32
 
 
 @pytest.mark.parametrize(

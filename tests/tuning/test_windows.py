@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hemiola.algorithms.library import ALGORITHMS
-from hemiola.collectives import KINDS
+from hemiola.collectives import KINDS, CollectiveKind
 from hemiola.tuning.layout import layout_of
-from hemiola.tuning.windows import WINDOWS, WITHOUT_WINDOW, of_all_ranks, per_rank
+from hemiola.tuning.windows import WINDOWS, WITHOUT_WINDOW, of_all_ranks, per_share, whole
 from hemiola.units import LARGEST
 
 LAYOUTS = [
@@ -38,7 +38,7 @@ def test_every_collective_has_windows_of_its_own_algorithms() -> None:
 
 
 @pytest.mark.parametrize("kind", WINDOWS)
-def test_the_last_window_takes_whatever_is_left(kind: str) -> None:
+def test_the_last_window_takes_whatever_is_left(kind: CollectiveKind) -> None:
     last = WINDOWS[kind][-1]
     for layout in LAYOUTS:
         assert last.when(layout) is None
@@ -46,7 +46,7 @@ def test_the_last_window_takes_whatever_is_left(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", WINDOWS)
-def test_no_window_is_hidden_by_those_before_it(kind: str) -> None:
+def test_no_window_is_hidden_by_those_before_it(kind: CollectiveKind) -> None:
     """Each is the first one for some layout and size."""
     windows = WINDOWS[kind]
     layouts = [*LAYOUTS, layout_of(tuple(rank // 20 for rank in range(40)))]
@@ -71,4 +71,13 @@ def test_fixed_parameters_are_those_of_the_builder() -> None:
 
 def test_a_limit_of_all_ranks_lets_fewer_have_more_each() -> None:
     assert [of_all_ranks(4096)(num_ranks) for num_ranks in (1, 2, 16)] == [4096, 2048, 256]
-    assert [per_rank(4096)(num_ranks) for num_ranks in (1, 2, 16)] == [4096, 4096, 4096]
+    assert [whole(4096)(num_ranks) for num_ranks in (1, 2, 16)] == [4096, 4096, 4096]
+    assert [per_share(4096)(num_ranks) for num_ranks in (1, 2, 16)] == [4096, 8192, 65536]
+
+
+@pytest.mark.parametrize("num_ranks", [2, 8, 16])
+def test_a_limit_of_shares_is_the_same_input_of_an_allgather_on_any_number_of_ranks(num_ranks: int) -> None:
+    """Sizes are those of the collective; the input of a rank at the limit does not depend on how many ranks there are."""
+    limit = per_share(4096)(num_ranks)
+    assert CollectiveKind.ALLGATHER.input_bytes(limit, num_ranks) == 4096
+    assert CollectiveKind.GATHER.input_bytes(limit, num_ranks) == 4096

@@ -8,6 +8,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from hemiola.algorithms.cost import CostCard
+from hemiola.collectives import CollectiveKind
 from hemiola.language.program import Program
 
 
@@ -16,8 +17,7 @@ class Algorithm:
     """A collective algorithm: how it is built, what it costs, and for which parameters it exists."""
 
     name: str
-    kind: str
-    """The collective, a key of ``collectives.KINDS``."""
+    kind: CollectiveKind
     summary: str
     build: Callable[..., Program]
     """Keyword parameters, ``ranks`` among them, to a traced program."""
@@ -35,7 +35,7 @@ class Algorithm:
     ) -> Algorithm:
         """The row of a builder: its name begins with its collective, its docstring with its summary."""
         name, summary = build.__name__, (build.__doc__ or "").partition("\n")[0]
-        return cls(name, name.partition("_")[0], summary, build, cost, shapes)
+        return cls(name, CollectiveKind(name.partition("_")[0]), summary, build, cost, shapes)
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:

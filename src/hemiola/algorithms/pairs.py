@@ -9,8 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from hemiola.algorithms.buffer_places import Block, GatherPlace, SumPlace
+from hemiola.language.moves import copies, reductions
 from hemiola.language.program import Program
+
+Ints = npt.NDArray[np.int64]
 
 
 def steps(members: int, whole: bool) -> int:
@@ -20,24 +26,23 @@ def steps(members: int, whole: bool) -> int:
 
 def reduce_scatter(p: Program, members: Sequence[int], blocks: Sequence[Block], place: SumPlace) -> None:
     """Leave the sum of ``blocks[k]`` on ``members[k]``."""
-    n, read, target = len(members), place.read, place.final or place.keep
-    parts = [(k, index, count) for k, block in enumerate(blocks) for index, count in block]
-    sums = [p.chunk(members[k], read, index, count) for k, index, count in parts]
-    if target != read:
-        sums = [own.copy(own.rank, target, 0 if place.final else own.index) for own in sums]
-    for turn in range(1, n):
-        for slot, (k, index, count) in enumerate(parts):
-            sums[slot] = sums[slot].reduce(p.chunk(members[(k + turn) % n], read, index, count))
+    owner, others, index, count = _runs(members, blocks)
+    target, at = place.final or place.keep, index * (place.final is None)
+    if target != place.read:
+        p.record_moves(copies(p, (owner, place.read, index), (owner, target, at), count))
+    p.record_moves(reductions(p, (others, place.read, index), (owner, target, at), count))
 
 
 def all_gather(p: Program, members: Sequence[int], blocks: Sequence[Block], place: GatherPlace) -> None:
     """Leave ``blocks[k]`` of ``members[k]`` on every member."""
-    n, keep, own = len(members), place.keep, place.own
-    parts = [
-        (k, index, p.chunk(members[k], own or keep, 0 if own else index, count))
-        for k, block in enumerate(blocks)
-        for index, count in block
-    ]
-    for turn in range(1, n):
-        for k, index, block in parts:
-            block.copy(members[(k + turn) % n], keep, index)
+    owner, others, index, count = _runs(members, blocks)
+    source, at = place.own or place.keep, index * (place.own is None)
+    p.record_moves(copies(p, (owner, source, at), (others, place.keep, index), count))
+
+
+def _runs(members: Sequence[int], blocks: Sequence[Block]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Of every run its owner, per turn the other member that it meets, its index and its count."""
+    runs = [(k, index, count) for k, block in enumerate(blocks) for index, count in block]
+    k, index, count = np.array(runs, np.int64).reshape(-1, 3).T
+    ring, turns = np.asarray(members, np.int64), np.arange(1, len(members))
+    return ring[k], ring[np.add.outer(turns, k) % len(ring)], index, count

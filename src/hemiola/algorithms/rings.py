@@ -13,8 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from hemiola.algorithms.buffer_places import Block, GatherPlace, SumPlace
+from hemiola.language.moves import copies, in_turn, reductions
 from hemiola.language.program import Program
+
+Ints = npt.NDArray[np.int64]
 
 
 def steps(members: int, whole: bool) -> int:
@@ -24,29 +30,40 @@ def steps(members: int, whole: bool) -> int:
 
 def reduce_scatter(p: Program, members: Sequence[int], blocks: Sequence[Block], place: SumPlace) -> None:
     """Leave the sum of ``blocks[k]`` on ``members[k]``."""
-    n, read = len(members), place.read
+    n, ring = len(members), np.asarray(members, np.int64)
+    if n == 1:
+        return
+    here, before = _hops(ring, 2, n + 1), _hops(ring, 1, n)
+    # A row per hop and a column per block. What a hop adds to is where the next one finds the block.
+    read, keep = p.buffer_number(place.read), p.buffer_number(place.keep)
+    target = np.full((n - 1, 1), keep)
+    if place.final is not None:
+        target[-1] = p.buffer_number(place.final)
+    source = np.concatenate([[[read]], target[:-1]])
     for lap in zip(*blocks, strict=True):
-        moving = [p.chunk(members[(k + 1) % n], read, *run) for k, run in enumerate(lap)]
-        for hop in range(2, n + 1):
-            target, is_final = place.keep, False
-            if hop == n and place.final is not None:
-                target, is_final = place.final, True
-            for k, (index, count) in enumerate(lap):
-                rank = members[(k + hop) % n]
-                own = p.chunk(rank, read, index, count)
-                if target != read:
-                    own = own.copy(rank, target, 0 if is_final else index)
-                moving[k] = own.reduce(moving[k])
+        index, count = np.array(lap).T
+        at = np.tile(index, (n - 1, 1))
+        if place.final is not None:
+            at[-1] = 0
+        sums = reductions(p, (before, source, index), (here, target, at), count)
+        if (target != read).any():  # a copy to itself is none
+            sums = in_turn(copies(p, (here, place.read, index), (here, target, at), count), sums)
+        p.record_moves(sums)
 
 
 def all_gather(p: Program, members: Sequence[int], blocks: Sequence[Block], place: GatherPlace) -> None:
     """Leave ``blocks[k]`` of ``members[k]`` on every member."""
-    n, keep, own = len(members), place.keep, place.own
+    n, ring = len(members), np.asarray(members, np.int64)
+    here, before = _hops(ring, 1, n), _hops(ring, 0, n - 1)
     for lap in zip(*blocks, strict=True):
-        moving = [
-            p.chunk(members[k], own or keep, 0 if own else index, count)
-            for k, (index, count) in enumerate(lap)
-        ]
-        for hop in range(1, n):
-            for k, (index, _) in enumerate(lap):
-                moving[k] = moving[k].copy(members[(k + hop) % n], keep, index)
+        index, count = np.array(lap).T
+        source, at = np.full((n - 1, 1), p.buffer_number(place.keep)), np.tile(index, (n - 1, 1))
+        if place.own is not None:
+            source[:1], at[:1] = p.buffer_number(place.own), 0
+        p.record_moves(copies(p, (before, source, at), (here, place.keep, index), count))
+
+
+def _hops(ring: Ints, first: int, end: int) -> Ints:
+    """Per hop and block, the rank that block k has reached: member k + hop."""
+    reached: Ints = ring[np.add.outer(np.arange(first, end), np.arange(len(ring))) % len(ring)]
+    return reached

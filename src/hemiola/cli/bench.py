@@ -12,6 +12,7 @@ import click
 from hemiola.cli import options
 from hemiola.cli.output import make_table, print_json, print_table
 from hemiola.cli.progress import working
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import RunError, UnitError
 from hemiola.integrations.bench.backend import IN_PLACE, Task
 from hemiola.integrations.bench.backend_processes import BACKENDS, COMPARED_WITH, BackendProcesses, obstacle
@@ -21,7 +22,7 @@ from hemiola.runtime.communicator.numbers import NUMBERS
 from hemiola.units import format_bandwidth, format_bytes, format_seconds, parse_bytes
 
 Row = tuple[Task, Mapping[str, Times], float]
-"""What was done, how long each backend took, and the bound."""
+"""What was done, how long each backend took, and the memory estimate."""
 
 Pair = tuple[str, ...]
 """Backends that are compared: one of Hemiola's and another library, or one of Hemiola's alone."""
@@ -67,11 +68,11 @@ def _rivals(text: str) -> tuple[str, ...]:
 
 
 @click.command("bench")
-@click.argument("collective", type=click.Choice(list(IN_PLACE)), metavar="COLLECTIVE")
+@click.argument("collective", type=click.Choice([kind.value for kind in IN_PLACE]), metavar="COLLECTIVE")
 @click.option("--ranks", type=_ranks, default="2", show_default=True, metavar="N,N", help="Processes.")
 @click.option(
     "--sizes", type=_sizes, default="4KiB..64MiB", show_default=True, metavar="A..B|A,B",
-    help="Input bytes of a rank: a range in steps of 4, or a list.",
+    help="Bytes as nccl-tests counts them: a range in steps of 4, or a list.",
 )  # fmt: skip
 @click.option(
     "--against", type=_rivals, metavar="gloo,mpi",
@@ -101,7 +102,8 @@ def command(
     One process a rank, all on this machine. Hemiola and Gloo are called through torch.distributed, Hemiola's
     Communicator and MPI on NumPy arrays. All are started once, and each pair takes turns, block by block, while
     the others sleep; shown is the median over the rounds, and how far the quickest or slowest was from it. Every
-    result is checked before it is timed. The bound is the time that no library can beat on this machine.
+    result is checked before it is timed. The memory estimate is what the additions and copies take at the rates
+    at which all cores together add and copy in memory; it is no bound, because data in caches can beat it.
     """
     tasks = {number: [_task(collective, number, size, dtype) for size in sizes] for number in ranks}
     pairs, notes = _choose(against, dtype)
@@ -118,15 +120,14 @@ def command(
 
 
 def _task(collective: str, ranks: int, size: int, dtype: str) -> Task:
-    unit = NUMBERS[dtype].storage.itemsize * (
-        1 if collective in ("allreduce", "broadcast", "allgather") else ranks
-    )
+    kind = CollectiveKind(collective)
+    unit = NUMBERS[dtype].storage.itemsize * kind.buffer_shares(ranks)
     if size == 0 or size % unit:
         raise click.BadParameter(
             f"{collective} of {dtype} on {ranks} ranks takes a multiple of {unit} bytes, and not {size}",
             param_hint="--sizes",
         )
-    return Task(collective, ranks, size, dtype)
+    return Task(kind, ranks, size, dtype)
 
 
 def _choose(against: tuple[str, ...] | None, dtype: str) -> tuple[list[Pair], list[str]]:
@@ -200,7 +201,7 @@ def _spread(times: Times | None) -> list[float] | None:
 def _print(collective: str, rows: Sequence[Row], rates: Rates, repeat: int, notes: Sequence[str]) -> None:
     pairs: list[Pair] = [(ours, rival) for rival, ours in COMPARED_WITH.items() if rival in rows[0][1]]
     pairs = pairs or [("communicator",)]
-    columns = ["ranks", "bytes", *(title for pair in pairs for title in _titles(pair)), "bound"]
+    columns = ["ranks", "bytes", *(title for pair in pairs for title in _titles(pair)), "memory estimate"]
     table = make_table(*columns, numbers=columns)
     for task, times, bound in rows:
         cells = [cell for pair in pairs for cell in _cells([times[name] for name in pair])]
@@ -208,9 +209,9 @@ def _print(collective: str, rows: Sequence[Row], rates: Rates, repeat: int, note
     print_table(table)
     click.echo(
         f"\nMedian of {repeat} rounds, and how far the quickest or slowest was from it. x: how many times as fast\n"
-        f"Hemiola is. Bound: {FORMULAS[collective]}, S being the bytes and R the ranks;\n"
+        f"Hemiola is. Memory estimate: {FORMULAS[CollectiveKind(collective)]}, S being the bytes and R the ranks;\n"
         f"with all {rates.num_cores} cores busy this machine adds {format_bandwidth(rates.add_bytes_per_second)} and copies "
-        f"{format_bandwidth(rates.copy_bytes_per_second)}."
+        f"{format_bandwidth(rates.copy_bytes_per_second)} in memory. Data in caches can beat it."
     )
     for note in notes:
         click.echo(f"note: {note}", err=True)

@@ -10,8 +10,8 @@ import click
 from hemiola.cli import options
 from hemiola.cli.output import make_table, print_facts, print_json, print_table
 from hemiola.cli.progress import working
+from hemiola.cost.calibrate.calibrate import LARGE_BYTES, STEPS, Calibration, calibrate
 from hemiola.errors import FormatError
-from hemiola.simulator.calibrate import LARGE_BYTES, STEPS, Calibration, calibrate
 from hemiola.topology.parse.measured_times import read_measurements
 from hemiola.topology.presets import load_system
 from hemiola.topology.write_system import write_system

@@ -22,7 +22,7 @@ from hemiola.language.program import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class CompileArguments:
     """Everything that was asked for; a field per option."""
 
     program: str
@@ -70,7 +70,7 @@ def command(**given: Any) -> None:
 
     Every file is read back and verified before it gets its name. The default is --target plan --slots 2.
     """
-    request = Request(**given)
+    request = CompileArguments(**given)
     target = TARGETS[request.target or "plan"]
     with working(f"compiling {request.program}"):
         notes, forms = _compile(request, target)
@@ -85,7 +85,7 @@ def command(**given: Any) -> None:
         click.echo(f"note: {note}", err=True)
 
 
-def _compile(request: Request, target: Target) -> tuple[tuple[str, ...], dict[str, Compiled]]:
+def _compile(request: CompileArguments, target: Target) -> tuple[tuple[str, ...], dict[str, Compiled]]:
     """What the person should know, and each form compiled within the target's limits."""
     given = {"ranks": request.ranks, "levels": request.levels, "instances": request.instances}
     given_options = {key: value for key, value in given.items() if value is not None}
@@ -105,11 +105,11 @@ def _compile(request: Request, target: Target) -> tuple[tuple[str, ...], dict[st
     return source.notes, forms
 
 
-def _slots(request: Request) -> int:
+def _slots(request: CompileArguments) -> int:
     return CompileOptions().slots if request.slots is None else request.slots
 
 
-def _adjust(program: Program, request: Request) -> None:
+def _adjust(program: Program, request: CompileArguments) -> None:
     """Sizes and protocol of the command line go before those of the program."""
     if request.min_bytes is not None:
         program.min_bytes = request.min_bytes
@@ -121,7 +121,7 @@ def _adjust(program: Program, request: Request) -> None:
         raise click.UsageError(f"max-bytes {program.max_bytes} is less than min-bytes {program.min_bytes}")
 
 
-def _files(request: Request, forms: dict[str, Compiled]) -> dict[str, Path]:
+def _files(request: CompileArguments, forms: dict[str, Compiled]) -> dict[str, Path]:
     """Where each form goes: out.xml, or out.inplace.xml and out.outofplace.xml."""
     if request.out is None:
         return {}

@@ -6,6 +6,8 @@ message on stderr.
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -14,6 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from hemiola import __version__
+from hemiola._core import keep_freed_memory
 from hemiola.errors import HemiolaError, VerificationError
 
 NO, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -48,7 +51,13 @@ class Verbs(click.Group):
         """Import a verb."""
         if name not in VERBS:
             return None
-        command = import_module(f"hemiola.cli.{name}").command
+        keep_freed_memory()
+        gc.disable()  # what modules are made of is never garbage, so looking for some would be in vain
+        try:
+            _import_numpy_alone()
+            command = import_module(f"hemiola.cli.{name}").command
+        finally:
+            gc.enable()
         assert isinstance(command, click.Command)
         return command
 
@@ -75,6 +84,22 @@ class Verbs(click.Group):
             where = f"{error.filename}: " if error.filename else ""
             _fail(f"{where}{error.strerror or error}", BAD_INPUT)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _import_numpy_alone() -> None:
+    """Import NumPy without the threads of its BLAS, which no verb multiplies matrices with.
+
+    They would spin for a while, and cost as much processor time as the rest of NumPy. The environment is left as it was,
+    for whatever a verb starts.
+    """
+    setting = "OPENBLAS_NUM_THREADS"
+    if setting in os.environ:
+        return
+    os.environ[setting] = "1"
+    try:
+        import_module("numpy")
+    finally:
+        del os.environ[setting]
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -7,14 +7,15 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from hemiola.ir.plan import Plan
 from hemiola.ir.verdict import Failure, Verdict
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 WIDTH_OF_A_FILE = 100
 """Columns of what is not printed to a terminal."""
@@ -27,6 +28,8 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 def print_table(table: Table) -> None:
     """A table on stdout; text in it is taken as it is."""
+    from rich.console import Console  # only where a table is printed; the same below
+
     width = None if sys.stdout is not None and sys.stdout.isatty() else WIDTH_OF_A_FILE
     console = Console(markup=False, highlight=False, emoji=False, width=width)
     with console.capture() as captured:
@@ -37,6 +40,8 @@ def print_table(table: Table) -> None:
 
 def make_table(*columns: str, numbers: Iterable[str] = ()) -> Table:
     """A table without lines, indented by two; columns of numbers are right-aligned."""
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("")
     for column in columns:

@@ -10,7 +10,6 @@ from hemiola.cli.sources import find_source
 from hemiola.compiler.compile import compile_program
 from hemiola.compiler.options import CompileOptions
 from hemiola.errors import ScriptError
-from hemiola.ir.formats import read_plan
 from hemiola.ir.plan import Plan
 
 
@@ -23,6 +22,8 @@ def find_plan(where: str, words: Sequence[str], options: Mapping[str, str], *, r
     if words or options:
         given = [*(f"--{key}" for key in options), *words]
         raise ScriptError(f"{where}: a plan file has no parameters, but {given[0]} was given; leave it out")
+    from hemiola.ir.formats import read_plan  # an algorithm needs no file formats
+
     return read_plan(where, root=root)
 
 

@@ -11,12 +11,12 @@ from hemiola.cli import options
 from hemiola.cli.output import plan_fields, plan_line, print_facts, print_json, print_wrapped, verdict_fields
 from hemiola.cli.plans import find_plan
 from hemiola.cli.progress import working
-from hemiola.collectives import KINDS
+from hemiola.collectives import FACTS
 from hemiola.ir.plan import Plan
 from hemiola.ir.verdict import Verdict
 from hemiola.runtime.bandwidth import algorithm_bandwidth, bus_bandwidth
 from hemiola.runtime.checking.exercise import Exercise, Outcome, run_exercise
-from hemiola.runtime.checking.trial import Trial, fit_share, num_input_shares
+from hemiola.runtime.checking.trial import Trial, fit_share
 from hemiola.runtime.communicator.numbers import NUMBERS, OPERATORS
 from hemiola.runtime.launch import RankKind
 from hemiola.runtime.perfetto import write_trace
@@ -26,7 +26,7 @@ from hemiola.units import format_bandwidth, format_bytes, format_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RunArguments:
     """Everything that was asked for; a field per option."""
 
     plan: str
@@ -83,7 +83,7 @@ def command(**given: Any) -> int:
 
     Exits with 1 when the plan is not correct, in which case it is not run, or when a result is wrong.
     """
-    request = Request(**given)
+    request = RunArguments(**given)
     with working(f"reading {request.plan}"):
         plan = _find(request)
         settings = _settings(request, plan)
@@ -103,7 +103,7 @@ def command(**given: Any) -> int:
     return 0 if outcome.wrong is None else 1
 
 
-def _find(request: Request) -> Plan:
+def _find(request: RunArguments) -> Plan:
     """The plan for one place; one that serves both runs out of place unless asked otherwise."""
     given = {"ranks": request.ranks, "levels": request.levels, "instances": request.instances}
     written = {key: value for key, value in given.items() if value is not None}
@@ -115,7 +115,7 @@ def _find(request: Request) -> Plan:
     return plan
 
 
-def _settings(request: Request, plan: Plan) -> Settings:
+def _settings(request: RunArguments, plan: Plan) -> Settings:
     """What the environment says, with at least the slots that the plan's protocol counts on."""
     settings = Settings.from_environment()
     tile = settings.tile_bytes if request.tile is None else request.tile
@@ -124,7 +124,7 @@ def _settings(request: Request, plan: Plan) -> Settings:
     )
 
 
-def _exercise(request: Request, plan: Plan, settings: Settings, verdict: Verdict) -> Exercise:
+def _exercise(request: RunArguments, plan: Plan, settings: Settings, verdict: Verdict) -> Exercise:
     size = NUMBERS[request.dtype].storage.itemsize
     elements, rest = divmod(request.num_bytes, size)
     if rest:
@@ -139,7 +139,7 @@ def _exercise(request: Request, plan: Plan, settings: Settings, verdict: Verdict
     return Exercise(plan, trial, settings, request.repeat, keeps_input, traced=request.trace is not None)
 
 
-def _refuse(request: Request, plan: Plan, verdict: Verdict) -> None:
+def _refuse(request: RunArguments, plan: Plan, verdict: Verdict) -> None:
     """Say why the plan is not run."""
     if request.as_json:
         nothing = {"seconds": None, "algbw_bytes_per_second": None}
@@ -154,12 +154,12 @@ def _refuse(request: Request, plan: Plan, verdict: Verdict) -> None:
             print_wrapped("  ", line.strip())
 
 
-def _input_bytes(exercise: Exercise) -> int:
+def _collective_bytes(exercise: Exercise) -> int:
     trial = exercise.trial
-    return num_input_shares(trial.collective) * trial.share * trial.number.storage.itemsize
+    return trial.collective.num_shares() * trial.share * trial.number.storage.itemsize
 
 
-def _fields(request: Request, exercise: Exercise, outcome: Outcome) -> dict[str, Any]:
+def _fields(request: RunArguments, exercise: Exercise, outcome: Outcome) -> dict[str, Any]:
     wrong, plan = outcome.wrong, exercise.plan
     where = (plan.collective.kind, plan.num_ranks, outcome.num_bytes, outcome.median)
     return {
@@ -170,7 +170,7 @@ def _fields(request: Request, exercise: Exercise, outcome: Outcome) -> dict[str,
         "max_seconds": max(outcome.seconds),
         "algbw_bytes_per_second": algorithm_bandwidth(outcome.num_bytes, outcome.median),
         "busbw_bytes_per_second": bus_bandwidth(*where),
-        "bytes": _input_bytes(exercise),
+        "bytes": _collective_bytes(exercise),
         "dtype": request.dtype,
         "op": request.op,
         "as": request.kind,
@@ -185,12 +185,12 @@ def _wrong_fields(wrong: Any) -> dict[str, Any]:
     return {name: getattr(wrong, name) for name in ("rank", "buffer", "index", "expected", "found")}
 
 
-def _print(request: Request, exercise: Exercise, outcome: Outcome) -> None:
+def _print(request: RunArguments, exercise: Exercise, outcome: Outcome) -> None:
     plan, trial = exercise.plan, exercise.trial
     said = "right" if outcome.wrong is None else "WRONG"
     click.echo(f"{plan.name}: {said}")
     bus = bus_bandwidth(plan.collective.kind, plan.num_ranks, outcome.num_bytes, outcome.median)
-    operator = f", {request.op}" if KINDS[plan.collective.kind].sums else ""
+    operator = f", {request.op}" if FACTS[plan.collective.kind].sums else ""
     checked = f"{outcome.num_checked} elements in each of {1 + request.repeat + exercise.traced} runs"
     facts = {
         "plan": plan_line(plan),
@@ -207,10 +207,10 @@ def _print(request: Request, exercise: Exercise, outcome: Outcome) -> None:
         print_wrapped("wrong: ", str(outcome.wrong))
 
 
-def _said_bytes(request: Request, exercise: Exercise) -> str:
+def _said_bytes(request: RunArguments, exercise: Exercise) -> str:
     """The size, and why it is not the one that was asked for."""
-    found = _input_bytes(exercise)
+    found = _collective_bytes(exercise)
     if found == request.num_bytes:
         return format_bytes(found)
-    shares = num_input_shares(exercise.plan.collective)
+    shares = exercise.plan.collective.num_shares()
     return f"{format_bytes(found)} ({format_bytes(request.num_bytes)} rounded up to {shares} equal shares)"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hemiola.algorithms import library
-from hemiola.collectives import KINDS
+from hemiola.collectives import FACTS
 from hemiola.errors import ScriptError
 from hemiola.language.entry import load_entry
-from hemiola.language.msccl import Recorded, run_script
 from hemiola.language.parameters import split_words
 from hemiola.language.program import Program
+
+if TYPE_CHECKING:
+    from hemiola.language.msccl import Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def find_source(
     kind = library.find(where).kind
     why = (
         None
-        if KINDS[kind].can_be_in_place
+        if FACTS[kind].can_be_in_place
         else f"{where}: {kind} has no in-place form, so it has one form only"
     )
     return Source(lambda given: library.build(where, given), arguments, why)
@@ -75,6 +78,8 @@ def _msccl_source(where: str, words: Sequence[str], options: Mapping[str, str], 
     if options:
         given = ", ".join(f"--{key}" for key in options)
         raise ScriptError(f"{given}: an MSCCLang script has arguments of its own; write them after --")
+    from hemiola.language.msccl import run_script  # nobody else needs what it imports
+
     chosen = _choose(where, run_script(where, words).programs, name)
     return Source(
         lambda _: chosen.program,

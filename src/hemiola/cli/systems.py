@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -9,7 +10,6 @@ import click
 from hemiola.cli import options
 from hemiola.cli.output import make_table, print_json, print_table
 from hemiola.cli.progress import working
-from hemiola.cli.system_fields import system_fields
 from hemiola.topology.host_facts import HostFacts
 from hemiola.topology.inside_host import Given
 from hemiola.topology.join import join
@@ -19,6 +19,7 @@ from hemiola.topology.parse.slurm import expand_hosts, read_topology_conf
 from hemiola.topology.parse.text_file import read_text_file
 from hemiola.topology.presets import abouts, load_system
 from hemiola.topology.system import System
+from hemiola.topology.system_fields import system_fields
 from hemiola.topology.tree import system_tree
 from hemiola.topology.write_system import write_system
 
@@ -98,6 +99,10 @@ def show(name: str | None, output: str | None, as_json: bool) -> None:
 @click.option(
     "--uplink-latency", type=options.seconds, metavar="TIME", help="From a switch to the next, 1us."
 )
+@click.option(
+    "--like", metavar="PRESET",
+    help="Take what devices and protocols cost from this preset, which no file tells, such as hgx-h100.",
+)  # fmt: skip
 @click.option("--rails", is_flag=True, help="The k-th NICs of all hosts are on a switch of their own.")
 @click.option("-o", "--output", metavar="FILE", help="Write the system as YAML.")
 @options.as_json
@@ -105,7 +110,7 @@ def import_(
     node: str, fabric: str | None, hosts: str | None, name: str | None, nic_bandwidth: float | None, nics: int | None,
     nic_latency: float | None, device_bandwidth: float | None, device_latency: float | None,
     link_bandwidth: float | None, pcie_bandwidth: float | None, uplinks: tuple[float, ...],
-    uplink_latency: float | None, rails: bool, output: str | None, as_json: bool,
+    uplink_latency: float | None, like: str | None, rails: bool, output: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Make a system from a description of one host and of the switches between hosts.
 
@@ -120,7 +125,20 @@ def import_(
     names = expand_hosts(hosts, "--hosts") if hosts is not None else ()
     called = name or Path(output or node).stem
     joined = join(called, _read_host(node), switches, names, given)
-    _hand_out(joined.system, joined.notes, output, as_json)
+    system, note = _with_costs(joined.system, like)
+    _hand_out(system, (*joined.notes, note), output, as_json)
+
+
+def _with_costs(system: System, like: str | None) -> tuple[System, str]:
+    """The system with the protocols and the devices of a preset, and a note that says whose they are."""
+    if like is None:
+        return (
+            system,
+            "what messages, additions and copies cost is not known; --like PRESET takes it from a preset",
+        )
+    other = load_system(like)
+    note = f"what messages, additions and copies cost is that of {other.name}"
+    return replace(system, protocols=other.protocols, compute=other.compute), note
 
 
 def _read_host(path: str) -> HostFacts:

@@ -89,6 +89,13 @@ def compile_program(program: Program | ChunkDag, options: CompileOptions | None 
     return Compiled(plan, verdict, report)
 
 
+def compile_unproven(program: Program | ChunkDag, options: CompileOptions | None = None) -> Plan:
+    """The plan of a program without its proof, for searches that look at many and keep one, which is then proven."""
+    options = options or CompileOptions()
+    check_disabled(PASSES, options)
+    return _run(_finished(program), options)[0]
+
+
 def _run(dag: ChunkDag, options: CompileOptions) -> tuple[Plan, CompileReport]:
     """Run the passes; once more in the order of the program where sorting by depth cost many fusions.
 

@@ -11,24 +11,22 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from hemiola import _core
 from hemiola.collectives import Collective
 from hemiola.ir.plan import Protocol, Rows
 
-COPY, REDUCE = 0, 1
+COPY, REDUCE = int(_core.OperationKind.COPY), int(_core.OperationKind.REDUCE)
 
-AUTOMATIC = -1
+AUTOMATIC = _core.AUTOMATIC
 """In ``channel``, ``send_threadblock`` and ``recv_threadblock``: the compiler chooses."""
 
-OPERATION = np.dtype(
-    [
-        ("kind", "<u2"), ("src_buffer", "<u2"), ("dst_buffer", "<u2"), ("reserved", "<u2"),
-        ("src_rank", "<u4"), ("src_index", "<u4"), ("dst_rank", "<u4"), ("dst_index", "<u4"),
-        ("count", "<u4"), ("channel", "<i4"), ("send_threadblock", "<i4"), ("recv_threadblock", "<i4"),
-        ("parallel", "<u4"), ("instance", "<u4"), ("line", "<u4"),
-    ]
-)  # fmt: skip
+OPERATION = np.dtype(_core.layout("Operation"))
 """COPY: destination = source. REDUCE: destination += source. ``parallel`` is the number of instances that
 the operation is to be cut into; after replication it is done and ``instance`` says which one this is."""
+
+
+MOVE = np.dtype(_core.layout("Move"))
+"""An operation before it is recorded: buffers have the numbers of the program, and nothing has been checked."""
 
 
 @dataclass(frozen=True, slots=True)

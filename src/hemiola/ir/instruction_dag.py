@@ -11,27 +11,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from hemiola import _core
 from hemiola.collectives import Collective, Meaning
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import Protocol, Rows
 
-NO_OPERATION = 0xFFFFFFFF
+NO_OPERATION = _core.NO_ROW
 """In ``recv_operation`` and ``send_operation``: the instruction does not receive, or does not send."""
 
-INSTRUCTION = np.dtype(
-    [
-        ("opcode", "u1"), ("src_buffer", "u1"), ("dst_buffer", "u1"), ("reserved", "u1"),
-        ("rank", "<u4"), ("src_index", "<u4"), ("dst_index", "<u4"), ("count", "<u4"),
-        ("recv_operation", "<u4"), ("send_operation", "<u4"),
-        ("send_peer", "<i4"), ("recv_peer", "<i4"), ("channel", "<i4"), ("threadblock", "<i4"),
-        ("instance", "<u4"), ("line", "<u4"),
-    ]
-)  # fmt: skip
+INSTRUCTION = np.dtype(_core.layout("Instruction"))
 """An instruction of one rank. ``recv_operation`` and ``send_operation`` say which operation's message it
 takes or gives (a local one has its operation in ``recv_operation``); a fused one has both."""
 
-FUSED = np.array([t.receives and t.sends for t in TRAITS])
-"""By opcode: whether it both receives and sends."""
+FUSED = tuple(bytes([opcode]) for opcode, t in enumerate(TRAITS) if t.receives and t.sends)
+"""The opcodes that both receive and send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +54,8 @@ class InstructionDag:
     @property
     def num_fused(self) -> int:
         """How many instructions both receive and send."""
-        return int(FUSED[self.instructions["opcode"]].sum())
+        opcodes = self.instructions["opcode"].tobytes()
+        return sum(map(opcodes.count, FUSED))
 
     def chunks(self) -> npt.NDArray[np.uint32]:
         """Input, output and scratch sizes of rank 0, then of rank 1, and so on."""

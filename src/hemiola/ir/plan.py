@@ -13,40 +13,26 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from hemiola import _core
 from hemiola.collectives import Collective
 
 Rows = npt.NDArray[np.void]
 
-NO_PEER = -1
+NO_PEER = _core.NO_PEER
 """In ``send_peer`` and ``recv_peer``: this threadblock has no such connection."""
 NO_LINE = 0
 """In ``line``: the line of the user's program is not known; otherwise ``lines[line - 1]``."""
 
-RANK = np.dtype(
-    [
-        ("input_chunks", "<u4"),
-        ("output_chunks", "<u4"),
-        ("scratch_chunks", "<u4"),
-        ("first_threadblock", "<u4"),
-    ]
-)
+RANK = np.dtype(_core.layout("Rank"))
 """A row per rank: chunks of each buffer in memory (in place, the aliased buffer has 0)."""
 
-THREADBLOCK = np.dtype(
-    [("rank", "<u4"), ("send_peer", "<i4"), ("recv_peer", "<i4"), ("channel", "<u4"), ("first_step", "<u4")]
-)
+THREADBLOCK = np.dtype(_core.layout("Threadblock"))
 """A sequential worker of a rank, with at most one peer to send to and one to receive from."""
 
-STEP = np.dtype(
-    [
-        ("opcode", "u1"), ("src_buffer", "u1"), ("dst_buffer", "u1"), ("reserved", "u1"),
-        ("src_index", "<u4"), ("dst_index", "<u4"), ("count", "<u4"),
-        ("first_dependency", "<u4"), ("line", "<u4"),
-    ]
-)  # fmt: skip
+STEP = np.dtype(_core.layout("Step"))
 """One instruction on ``count`` neighbouring chunks; fields that the opcode does not use are 0."""
 
-DEPENDENCY = np.dtype([("threadblock", "<u4"), ("step", "<u4")])
+DEPENDENCY = np.dtype(_core.layout("Dependency"))
 """Wait until that threadblock of the same rank (numbered within the rank) has finished that step of its own."""
 
 
@@ -80,6 +66,8 @@ class Plan:
     min_bytes: int = 0
     max_bytes: int = 0
     """Sizes of a rank's data for which the plan is meant; a max of 0 is no upper end."""
+    message_bytes: int = 0
+    """The size of messages with which the plan was found to be fastest; 0: as the runtime chooses."""
     both_places: bool = False
     """The same steps serve in-place and out-of-place calls, and are proven for both."""
 
@@ -87,6 +75,11 @@ class Plan:
     def num_ranks(self) -> int:
         """How many ranks take part."""
         return len(self.ranks)
+
+    @property
+    def share_chunks(self) -> int:
+        """Chunks of one share, which is what a rank contributes to another; of a custom collective every chunk is one."""
+        return 1 if self.collective.custom is not None else self.collective.chunks
 
     @property
     def num_steps(self) -> int:

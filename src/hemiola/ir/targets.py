@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
 
 import numpy as np
 import numpy.typing as npt
@@ -145,6 +144,9 @@ def chunks_per_loop(collective: Collective, *, shares_of_all: bool) -> int:
 
 def name_in_xml(plan: Plan) -> str:
     """The plan's name as it stands between double quotes."""
+    # Imported here because it brings urllib, http and ssl along, which nobody needs to plan.
+    from xml.sax.saxutils import escape
+
     return escape(plan.name, {'"': "&quot;"})
 
 

@@ -4,32 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum
 
+from hemiola._core import BlockedStep, BrokenPromise, ConnectionFault, ConnectionFaultKind, Race, WaitKind
 from hemiola.collectives import Buffer, Meaning
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import Plan
 
 BUFFER_NAMES = {Buffer.INPUT: "input", Buffer.OUTPUT: "output", Buffer.SCRATCH: "scratch"}
-
-
-class ConnectionFault(IntEnum):
-    """ConnectionFaultKind of csrc/proof/proof.h."""
-
-    TWO_SENDERS = 0
-    TWO_RECEIVERS = 1
-    MORE_SENT = 2
-    MORE_RECEIVED = 3
-    COUNTS = 4
-
-
-class Wait(IntEnum):
-    """WaitKind of csrc/proof/proof.h: what a step that stands still waits for."""
-
-    MESSAGE = 0
-    SLOT = 1
-    DEPENDENCY = 2
-    RECEIPT = 3
 
 
 class FailureKind(Enum):
@@ -115,29 +97,29 @@ def explain_overlap(plan: Plan, step: int) -> Failure:
     )
 
 
-def explain_connection(plan: Plan, fault: tuple[int, int, int, int, int]) -> Failure:
+def explain_connection(plan: Plan, fault: ConnectionFault) -> Failure:
     """A connection whose ends do not match."""
-    kind, block, other, step, other_step = fault
-    if kind in (ConnectionFault.TWO_SENDERS, ConnectionFault.TWO_RECEIVERS):
-        return _explain_two_ends(plan, block, other, sends=kind == ConnectionFault.TWO_SENDERS)
-    if kind == ConnectionFault.MORE_SENT:
+    kind, block, other = fault.kind, fault.block, fault.other_block
+    if kind in (ConnectionFaultKind.TWO_SENDERS, ConnectionFaultKind.TWO_RECEIVERS):
+        return _explain_two_ends(plan, block, other, sends=kind is ConnectionFaultKind.TWO_SENDERS)
+    if kind is ConnectionFaultKind.MORE_SENT:
         peer = int(plan.threadblocks["send_peer"][block])
         return fail_at(
-            plan, FailureKind.CONNECTION, step,
+            plan, FailureKind.CONNECTION, fault.step,
             f"sends to rank {peer} on channel {int(plan.threadblocks['channel'][block])}, "
             "but nothing there receives this message",
         )  # fmt: skip
-    if kind == ConnectionFault.MORE_RECEIVED:
+    if kind is ConnectionFaultKind.MORE_RECEIVED:
         peer = int(plan.threadblocks["recv_peer"][other])
         return fail_at(
-            plan, FailureKind.CONNECTION, other_step,
+            plan, FailureKind.CONNECTION, fault.other_step,
             f"receives from rank {peer} on channel {int(plan.threadblocks['channel'][other])}, "
             "but nothing there sends this message",
         )  # fmt: skip
-    counts = int(plan.steps["count"][step]), int(plan.steps["count"][other_step])
+    counts = int(plan.steps["count"][fault.step]), int(plan.steps["count"][fault.other_step])
     return fail_at(
-        plan, FailureKind.CONNECTION, step,
-        f"sends {counts[0]} chunks, but {place_of(plan, other_step).text}, which takes this message, "
+        plan, FailureKind.CONNECTION, fault.step,
+        f"sends {counts[0]} chunks, but {place_of(plan, fault.other_step).text}, which takes this message, "
         f"receives {counts[1]}",
     )  # fmt: skip
 
@@ -156,11 +138,10 @@ def _explain_two_ends(plan: Plan, block: int, other: int, *, sends: bool) -> Fai
     )
 
 
-def explain_race(plan: Plan, race: tuple[int, int, int, int, bool, bool], chunk: str) -> Failure:
+def explain_race(plan: Plan, race: Race, chunk: str) -> Failure:
     """Two conflicting accesses that nothing orders."""
-    step, other, _, _, writes, other_writes = race
-    first, second = place_of(plan, step), place_of(plan, other)
-    does, other_does = ("writes" if w else "reads" for w in (writes, other_writes))
+    first, second = place_of(plan, race.step), place_of(plan, race.other_step)
+    does, other_does = ("writes" if w else "reads" for w in (race.writes, race.other_writes))
     return Failure(
         FailureKind.RACE,
         f"{chunk}: {first.text} {does} it and {second.text} {other_does} it, and nothing orders the two; "
@@ -172,10 +153,10 @@ def explain_race(plan: Plan, race: tuple[int, int, int, int, bool, bool], chunk:
     )
 
 
-def explain_deadlock(plan: Plan, cycle: list[tuple[int, int, int, int]], situation: str) -> Failure:
+def explain_deadlock(plan: Plan, cycle: list[BlockedStep], situation: str) -> Failure:
     """Steps that wait for each other, printed as the cycle that they form."""
-    lines = [_describe_wait(plan, *entry) for entry in cycle]
-    place = place_of(plan, cycle[0][0], cycle[0][1])
+    lines = [_describe_wait(plan, blocked) for blocked in cycle]
+    place = place_of(plan, cycle[0].step, cycle[0].block)
     shown = lines if len(lines) <= 24 else [*lines[:12], f"... {len(lines) - 24} more ...", *lines[-12:]]
     text = "".join(f"\n  {line}" for line in shown)
     return Failure(
@@ -188,33 +169,31 @@ def explain_deadlock(plan: Plan, cycle: list[tuple[int, int, int, int]], situati
     )
 
 
-def _describe_wait(plan: Plan, step: int, block: int, kind: int, awaited: int) -> str:
-    row = plan.threadblocks[block]
-    other = plan.threadblocks[awaited]
-    number = awaited - int(plan.ranks["first_threadblock"][int(other["rank"])])
+def _describe_wait(plan: Plan, blocked: BlockedStep) -> str:
+    row = plan.threadblocks[blocked.block]
+    other = plan.threadblocks[blocked.awaited_block]
+    number = blocked.awaited_block - int(plan.ranks["first_threadblock"][int(other["rank"])])
     whom = f"threadblock {number} of rank {int(other['rank'])}"
     channel = f"(channel {int(row['channel'])})"
     what = {
-        Wait.MESSAGE: f"waits for a message from {whom} {channel}",
-        Wait.SLOT: f"waits for a free slot to {whom} {channel}",
-        Wait.DEPENDENCY: f"waits for a step of {whom}",
-        Wait.RECEIPT: f"waits until {whom} takes its message {channel}",
-    }[Wait(kind)]
-    return f"{place_of(plan, step, block).text} {what}"
+        WaitKind.MESSAGE: f"waits for a message from {whom} {channel}",
+        WaitKind.SLOT: f"waits for a free slot to {whom} {channel}",
+        WaitKind.DEPENDENCY: f"waits for a step of {whom}",
+        WaitKind.RECEIPT: f"waits until {whom} takes its message {channel}",
+    }[blocked.kind]
+    return f"{place_of(plan, blocked.step, blocked.block).text} {what}"
 
 
-def explain_promise(
-    plan: Plan, meaning: Meaning, row: int, offset: int, garbage: bool, found: list[tuple[int, int]] | None
-) -> Failure:
+def explain_promise(plan: Plan, meaning: Meaning, broken: BrokenPromise) -> Failure:
     """A chunk that does not hold what the collective promises."""
-    promise = meaning.promised[row]
-    rank, index = int(promise["rank"]), int(promise["index"]) + offset
+    promise = meaning.promised[broken.row]
+    rank, index = int(promise["rank"]), int(promise["index"]) + broken.offset
     chunk = f"{BUFFER_NAMES[Buffer(int(promise['buffer']))]}[{index}] of rank {rank}"
     why = ""
-    if garbage:
+    if broken.garbage:
         why = ": it is built on a chunk that nothing has written"
-    elif found is not None:
-        wanted, has = Counter(meaning.contributions(row, offset)), Counter(found)
+    elif (found := broken.found) is not None:
+        wanted, has = Counter(meaning.contributions(broken.row, broken.offset)), Counter(found)
         lists = [
             *_list_contributions("missing", wanted - has),
             *_list_contributions("too much", has - wanted),

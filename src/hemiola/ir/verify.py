@@ -16,7 +16,6 @@ when a tile has gone through.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +28,7 @@ from hemiola.ir.form import check_form
 from hemiola.ir.instruction_dag import InstructionDag, memory_chunks
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import NO_PEER, Plan
-from hemiola.ir.rows import as_bytes
+from hemiola.ir.rows import as_bytes, meaning_view, plan_view
 from hemiola.ir.verdict import (
     BUFFER_NAMES,
     Failure,
@@ -48,20 +47,6 @@ MAX_CHUNKS_IN_MEMORY = 1 << 27
 MAX_CHUNKS_MOVED = 1 << 30
 """Beyond these a plan is refused before memory or time is taken."""
 WRITES = np.array([t.writes_destination for t in TRAITS])
-
-
-class Proof(TypedDict):
-    """What the C++ core returns; numbers are rows of the plan's tables."""
-
-    overlaps: list[int]
-    connection_faults: list[tuple[int, int, int, int, int]]
-    stuck: list[tuple[int, int, int, int]]
-    stuck_by_step: list[tuple[int, int, int, int]]
-    stuck_by_chunk: list[tuple[int, int, int, int]]
-    races: list[tuple[int, int, int, int, bool, bool]]
-    broken: list[tuple[int, int, bool, list[tuple[int, int]] | None]]
-    too_large: bool
-    same_expression: bool
 
 
 def verify(plan: Plan, *, slots: int | None = None, collective: Collective | None = None) -> Verdict:
@@ -100,13 +85,17 @@ def _verify_place(plan: Plan, slots: int) -> Verdict:
         Buffer.INPUT, Buffer.INPUT, np.full(plan.num_ranks, -1, np.int64)
     )
     chunks = _memory(plan, meaning, alias)
-    proof: Proof = _core.prove(
-        as_bytes(plan.ranks), as_bytes(plan.threadblocks), as_bytes(plan.steps), as_bytes(plan.dependencies),
-        chunks.astype(np.uint32).reshape(-1), int(alias.source), int(alias.target),
-        alias.offset.astype(np.int32), as_bytes(meaning.held), as_bytes(meaning.promised),
-        meaning.set_first, meaning.runs, slots, MAX_FAILURES,
-    )  # fmt: skip
-    if proof["too_large"]:
+    proof = _core.prove(
+        plan_view(plan),
+        meaning_view(meaning),
+        chunks=chunks.astype(np.uint32).reshape(-1),
+        alias_source=int(alias.source),
+        alias_target=int(alias.target),
+        alias_offset=alias.offset.astype(np.int32),
+        slots=slots,
+        limit=MAX_FAILURES,
+    )
+    if proof.too_large:
         raise PlanError(
             f"the {plan.num_steps} steps of this plan cut each other's ranges into so many pieces that it is "
             "too large to prove; use fewer overlapping ranges"
@@ -114,7 +103,7 @@ def _verify_place(plan: Plan, slots: int) -> Verdict:
     return Verdict(
         tuple(_failures(plan, meaning, chunks, proof, slots)),
         slots,
-        same_expression=proof["same_expression"],
+        same_expression=proof.same_expression,
         preserves_input=plan.collective.in_place or not _writes_input(plan),
         postcondition_known=len(meaning.promised) > 0 or plan.collective.kind != "custom",
     )
@@ -140,23 +129,23 @@ def _memory(plan: Plan, meaning: Meaning, alias: Alias) -> npt.NDArray[np.int64]
 
 
 def _failures(
-    plan: Plan, meaning: Meaning, chunks: npt.NDArray[np.int64], proof: Proof, slots: int
+    plan: Plan, meaning: Meaning, chunks: npt.NDArray[np.int64], proof: _core.Proof, slots: int
 ) -> list[Failure]:
     return [
-        *(explain_overlap(plan, step) for step in proof["overlaps"]),
-        *(explain_connection(plan, fault) for fault in proof["connection_faults"][:MAX_FAILURES]),
+        *(explain_overlap(plan, step) for step in proof.overlaps),
+        *(explain_connection(plan, fault) for fault in proof.connection_faults[:MAX_FAILURES]),
         *(explain_deadlock(plan, cycle, situation) for cycle, situation in _deadlocks(proof, slots)),
-        *(explain_race(plan, race, _chunk_name(chunks, race[2], race[3])) for race in proof["races"]),
-        *(explain_promise(plan, meaning, *broken) for broken in proof["broken"]),
+        *(explain_race(plan, race, _chunk_name(chunks, race.rank, race.chunk)) for race in proof.races),
+        *(explain_promise(plan, meaning, broken) for broken in proof.broken),
     ]
 
 
-def _deadlocks(proof: Proof, slots: int) -> list[tuple[list[tuple[int, int, int, int]], str]]:
+def _deadlocks(proof: _core.Proof, slots: int) -> list[tuple[list[_core.BlockedStep], str]]:
     """Each cycle with the situation that it arises in; one that both granularities have, once."""
     with_slots = f"with {slots} slot{'' if slots == 1 else 's'} per connection"
-    by_step, by_chunk = proof["stuck_by_step"], proof["stuck_by_chunk"]
+    by_step, by_chunk = proof.stuck_by_step, proof.stuck_by_chunk
     situations = [
-        (proof["stuck"], "with any number of slots"),
+        (proof.stuck, "with any number of slots"),
         (by_step, with_slots if by_chunk or not by_step else f"{with_slots}, when a step takes one"),
         ([] if by_step else by_chunk, f"{with_slots}, when a step takes one per chunk"),
     ]
@@ -187,14 +176,7 @@ def check_chunk_dag(dag: ChunkDag) -> None:
         end = rows[f"{side}_index"].astype(np.int64) + rows["count"]
         _require(end <= sizes[rank, buffer], f"{side} is outside its buffer")
     _require(rows["count"] >= 1, "it moves no chunk")
-    broken = _core.run_operations(
-        as_bytes(rows),
-        chunks,
-        as_bytes(meaning.held),
-        as_bytes(meaning.promised),
-        meaning.set_first,
-        meaning.runs,
-    )
+    broken = _core.run_operations(as_bytes(rows), chunks, meaning_view(meaning))
     if broken:
         raise PlanError(
             f"the operations in their order do not achieve {dag.collective.kind}: promise {broken[0]}"
@@ -208,14 +190,13 @@ def check_instruction_dag(dag: InstructionDag) -> None:
     sends = np.array([t.sends for t in TRAITS])[rows["opcode"]]
     _require((rows["recv_peer"] != NO_PEER) == receives, "it receives without a peer, or has one for nothing")
     _require((rows["send_peer"] != NO_PEER) == sends, "it sends without a peer, or has one for nothing")
-    stuck, broken = _core.run_instructions(
-        as_bytes(rows), dag.num_operations, dag.chunks(), as_bytes(meaning.held), as_bytes(meaning.promised),
-        meaning.set_first, meaning.runs,
-    )  # fmt: skip
-    if stuck is not None:
-        raise PlanError(f"instruction {stuck} receives a message that was not sent before it")
-    if broken:
-        raise PlanError(f"the instructions in their order do not achieve {dag.collective.kind}: {broken[0]}")
+    ran = _core.run_instructions(as_bytes(rows), dag.num_operations, dag.chunks(), meaning_view(meaning))
+    if ran.stuck is not None:
+        raise PlanError(f"instruction {ran.stuck} receives a message that was not sent before it")
+    if ran.broken:
+        raise PlanError(
+            f"the instructions in their order do not achieve {dag.collective.kind}: promise {ran.broken[0]}"
+        )
     if dag.waits_first is not None and dag.waits_on is not None:
         times = dag.waits_first[1:].astype(np.int64) - dag.waits_first[:-1]
         waiting = np.repeat(np.arange(len(rows)), times)

@@ -55,13 +55,13 @@ class Keeper:
         """For every watching connection, its mark and its process."""
 
     def _build(self, stack: ExitStack) -> None:
-        taps: list[tuple[int, int, float]] = []
+        taps: list[_core.DelayLine] = []
         with kept_apart():
             self._namespaces += [make_namespace(name) for name in self._wiring.host_names]
             self._fabric = make_namespace("switches")
             for cable in commands.delayed_cables(self._wiring):
                 near, far = (make_tap(tap) for tap in commands.taps_of(cable))
-                taps.append((near, far, cable.delay_seconds))
+                taps.append(_core.DelayLine(near, far, cable.delay_seconds))
         paths = [namespace.path(os.getpid()) for namespace in self._namespaces]
         run_batch("ip", commands.fabric_commands(self._wiring, paths), self._fabric)
         run_batch("tc", commands.fabric_shaping(self._wiring), self._fabric)

@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hemiola.collectives import CollectiveKind
+from hemiola.cost.estimates.wire_time import busiest_link
 from hemiola.integrations.bench.backend import Task
 from hemiola.integrations.bench.backend_processes import BackendProcesses
 from hemiola.ir.formats.native import write_native
@@ -17,7 +19,6 @@ from hemiola.lab.backends import backend_in
 from hemiola.lab.lab import Lab, Starter
 from hemiola.lab.measure import BenchCase, Measured, measure
 from hemiola.lab.shape import Shape
-from hemiola.simulator.load import busiest_link
 from hemiola.topology.network import Network, network_of
 from hemiola.topology.shapes import shape_text
 
@@ -40,7 +41,7 @@ class Session:
 
     def measure(
         self,
-        kind: str,
+        kind: CollectiveKind,
         num_bytes: int,
         plans: Mapping[str, Plan],
         num_rounds: int,
@@ -48,8 +49,7 @@ class Session:
         own_choice: bool = False,
         libraries: Sequence[str] = (),
     ) -> list[Measured]:
-        """Measure plans by their labels, the Communicator's own choice, and libraries in turns, with ``num_bytes`` of input
-        per rank."""
+        """Measure plans by their labels, the Communicator's own choice, and libraries in turns, for ``num_bytes``."""
         cases = [
             self._case(label, plan, kind, num_bytes, OWN, busiest_link(plan, num_bytes, self.network)[0])
             for label, plan in plans.items()
@@ -61,7 +61,7 @@ class Session:
         return measure(cases, num_rounds)
 
     def measure_groups(
-        self, kind: str, num_bytes: int, plans: Mapping[str, Plan], num_rounds: int, backend: str
+        self, kind: CollectiveKind, num_bytes: int, plans: Mapping[str, Plan], num_rounds: int, backend: str
     ) -> list[Measured]:
         """Measure plans that all groups of the backend ``groups:K`` run at once."""
         return measure(
@@ -70,7 +70,13 @@ class Session:
         )
 
     def _case(
-        self, label: str, plan: Plan, kind: str, num_bytes: int, backend: str, wire_seconds: float | None
+        self,
+        label: str,
+        plan: Plan,
+        kind: CollectiveKind,
+        num_bytes: int,
+        backend: str,
+        wire_seconds: float | None,
     ) -> BenchCase:
         path = self.folder / f"{secrets.token_hex(8)}.plan"
         write_native(plan, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hemiola._core import BrokenPromise, TraceFault
 from hemiola.collectives import Buffer, Contribution, Meaning
 from hemiola.errors import (
     ChunkIndexError,
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from hemiola.language.chunk import Chunk
     from hemiola.language.program import Program
 
-STALE, UNINITIALIZED, RANK, INDEX, COUNT, DOUBLE_COUNT, OVERLAP = -1, -2, -3, -4, -5, -6, -7
-"""The codes of FaultKind in csrc/trace.h."""
-
 
 def explain_fault(
     program: Program, code: int, target: str, count: int, source: Chunk | None = None
@@ -30,30 +28,30 @@ def explain_fault(
     fault = program.last_fault
     where = f"{program.buffers[fault.buffer]}[{fault.index}] of rank {fault.rank}"
     writer = f" at {program.lines[fault.line - 1]}" if fault.line else ""
-    if code == STALE:
+    if code == TraceFault.STALE:
         return StaleReferenceError(
             f"{where} was overwritten{writer} after this reference was taken; use the reference that the "
             "overwriting copy or reduce returned, or take a new one with chunk()"
         )
-    if code == UNINITIALIZED:
+    if code == TraceFault.UNINITIALIZED:
         return UninitializedChunkError(
             f"{where} is read, but nothing has been written there yet; copy something to it first, "
             "or check the rank, the buffer and the index"
         )
-    if code == RANK:
+    if code == TraceFault.RANK:
         return ChunkIndexError(
             f"rank {fault.index} does not exist: {program.name} has ranks 0 to {program.num_ranks - 1}"
         )
-    if code == INDEX:
+    if code == TraceFault.INDEX:
         return _explain_index(program, target, count)
-    if code == COUNT:
+    if code == TraceFault.COUNT:
         return CountError(f"{target} is asked for with count {count}; a reference has at least one chunk")
-    if code == DOUBLE_COUNT:
+    if code == TraceFault.DOUBLE_COUNT:
         return DoubleCountError(
             f"{source!r} cannot be reduced into {target}: the contribution of rank {fault.origin_rank} (input[{fault.origin_index}]) "
             f"is in both and would be counted twice in {where}; reduce each contribution once"
         )
-    if code == OVERLAP:
+    if code == TraceFault.OVERLAP:
         return ProgramError(
             f"{source!r} and {target} overlap without being the same chunks, so the result would depend on "
             "the order of copying; go through a scratch buffer"
@@ -75,21 +73,14 @@ def _explain_index(program: Program, target: str, count: int) -> ChunkIndexError
     )
 
 
-def explain_postcondition(
-    program: Program,
-    meaning: Meaning,
-    row: int,
-    offset: int,
-    garbage: bool,
-    found: list[tuple[int, int]] | None,
-) -> PostconditionError:
+def explain_postcondition(program: Program, meaning: Meaning, broken: BrokenPromise) -> PostconditionError:
     """The error for a promise that does not hold at the end."""
-    promise = meaning.promised[row]
-    rank, index = int(promise["rank"]), int(promise["index"]) + offset
+    promise = meaning.promised[broken.row]
+    rank, index = int(promise["rank"]), int(promise["index"]) + broken.offset
     chunk = f"{program.buffers[int(promise['buffer'])]}[{index}] of rank {rank}"
-    wanted, has = meaning.contributions(row, offset), frozenset(found or ())
+    wanted, has = meaning.contributions(broken.row, broken.offset), frozenset(broken.found or ())
     promised = f"{program.collective.kind} promises {_describe(wanted)} there"
-    if garbage:
+    if broken.garbage:
         return PostconditionError(f"{program.name} ends without writing {chunk}; {promised}")
     return PostconditionError(
         f"{program.name} leaves {_describe(has)} in {chunk}; {promised}{_difference(wanted, has)}"

@@ -16,10 +16,11 @@ Nothing is global: programs nest, and several threads may each record their own.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import numpy as np
 
@@ -27,8 +28,8 @@ from hemiola import _core
 from hemiola.collectives import Buffer, Collective
 from hemiola.errors import ChunkIndexError, ProgramError
 from hemiola.ir.chunk_dag import AUTOMATIC, OPERATION, ChunkDag
-from hemiola.ir.plan import Protocol, is_plain_text
-from hemiola.ir.rows import as_bytes, from_bytes
+from hemiola.ir.plan import Protocol, Rows, is_plain_text
+from hemiola.ir.rows import as_bytes, from_bytes, meaning_view
 from hemiola.language.chunk import Chunk
 from hemiola.language.faults import explain_fault, explain_postcondition
 
@@ -65,6 +66,7 @@ class Program:
         self._channel = AUTOMATIC
         self._buffers = {INPUT: int(Buffer.INPUT), OUTPUT: int(Buffer.OUTPUT)}
         self._line_ids: dict[tuple[str, int], int] = {}
+        self._instructions: dict[tuple[int, int], tuple[int, CodeType]] = {}
         meaning = collective.meaning()
         alias = collective.alias()
         inputs, outputs = collective.named_chunks()
@@ -95,7 +97,7 @@ class Program:
     def chunk(self, rank: int, buffer: str = INPUT, index: int = 0, count: int = 1) -> Chunk:
         """A reference to ``count`` chunks from ``index`` on, as they are now."""
         try:
-            stamp = self._trace.chunk(rank, self._buffer_id(buffer), index, count)
+            stamp = self._trace.chunk(rank, self.buffer_number(buffer), index, count)
         except TypeError:
             raise _not_whole(rank=rank, index=index, count=count) from None
         if stamp < 0:
@@ -152,11 +154,9 @@ class Program:
     def check(self) -> None:
         """Raise unless every promised chunk holds exactly what the collective promises."""
         meaning = self.collective.meaning()
-        broken = self._trace.broken_promises(
-            as_bytes(meaning.held), as_bytes(meaning.promised), meaning.set_first, meaning.runs
-        )
+        broken = self._trace.broken_promises(meaning_view(meaning))
         if broken:
-            raise explain_postcondition(self, meaning, *broken[0])
+            raise explain_postcondition(self, meaning, broken[0])
 
     def next_scratch_index(self, rank: int, buffer: str) -> int:
         """Where a scratch buffer of ``rank`` ends so far."""
@@ -164,7 +164,7 @@ class Program:
             raise ChunkIndexError(
                 f"a copy to {buffer} of rank {rank} needs an index; only a scratch buffer is appended to"
             )
-        return self._trace.size(rank, self._buffer_id(buffer))
+        return self._trace.size(rank, self.buffer_number(buffer))
 
     def record(
         self,
@@ -182,20 +182,54 @@ class Program:
             by_hand = (self._channel, *by_hand[1:])
         if by_hand != ALL_AUTOMATIC:
             self._check_by_hand(by_hand)
-        key = (frame.f_code.co_filename, frame.f_lineno)
-        line = self._line_ids.get(key)
-        if line is None:
-            line = self._line_ids[key] = len(self._line_ids) + 1
+        line = self._line_number(frame)
         try:
             stamp = self._trace.record(
                 kind, source.rank, self._buffers[source.buffer], source.index, source.stamp,
-                rank, self._buffer_id(buffer), index, dst_stamp, source.count, *by_hand, self._parallel, line,
+                rank, self.buffer_number(buffer), index, dst_stamp, source.count, *by_hand, self._parallel, line,
             )  # fmt: skip
         except TypeError:
             raise _not_whole(rank=rank, index=index, by_hand=by_hand) from None
         if stamp < 0:
             raise explain_fault(self, stamp, f"{buffer}[{index}] of rank {rank}", source.count, source)
         return stamp
+
+    def record_moves(self, moves: Rows) -> None:
+        """Record the rows of a table one after another, as ``copy`` and ``reduce`` of new references would."""
+        moves = np.ravel(moves)
+        if self._channel != AUTOMATIC:
+            self._check_by_hand((self._channel, AUTOMATIC, AUTOMATIC))
+        for name in ("src_buffer", "dst_buffer"):
+            assert moves.size == 0 or 0 <= moves[name].min() <= moves[name].max() < len(self._buffers), name
+        line = self._line_number(sys._getframe(1))
+        done, fault = self._trace.record_moves(as_bytes(moves), self._channel, self._parallel, line)
+        if fault < 0:
+            raise self._explain_move(fault, *moves[done].tolist())
+
+    def _explain_move(self, code: int, _: int, *places_and_count: int) -> ProgramError:
+        """The error for a row of a table that the trace refused."""
+        *places, count = places_and_count
+        source, target = (
+            Chunk(self, rank, self.buffers[buffer], index, count, 0)
+            for rank, buffer, index in (places[:3], places[3:])
+        )
+        fault = self.last_fault
+        wrong = source if [fault.rank, fault.buffer, fault.index] == places[:3] else target
+        return explain_fault(self, code, f"{wrong.buffer}[{wrong.index}] of rank {wrong.rank}", count, source)
+
+    def _line_number(self, frame: FrameType) -> int:
+        """The number of the line that a frame is at.
+
+        Finding the line of an instruction is slow, so it is done once for each; the code is kept, so that no other
+        one gets its address.
+        """
+        code = frame.f_code
+        key = (id(code), frame.f_lasti)
+        known = self._instructions.get(key)
+        if known is None:
+            line = self._line_ids.setdefault((code.co_filename, frame.f_lineno), len(self._line_ids) + 1)
+            known = self._instructions[key] = (line, code)
+        return known[0]
 
     def _check_by_hand(self, by_hand: tuple[int, int, int]) -> None:
         end = MAX_BY_HAND // self._parallel
@@ -216,14 +250,15 @@ class Program:
 
     def contributions(self, rank: int, buffer: str, index: int) -> list[tuple[int, int]] | None:
         """(rank, input index) of everything summed in a chunk now; None where nothing was written."""
-        return self._trace.contributions(rank, self._buffer_id(buffer), index)
+        return self._trace.contributions(rank, self.buffer_number(buffer), index)
 
     @property
     def last_fault(self) -> _core.Fault:
         """What the trace refused last."""
         return self._trace.fault
 
-    def _buffer_id(self, name: str) -> int:
+    def buffer_number(self, name: str) -> int:
+        """The number of a buffer in tables; a new name is a new scratch buffer."""
         known = self._buffers.get(name)
         if known is None:
             if not name or len(self._buffers) >= MAX_BUFFERS:

@@ -1,6 +1,6 @@
 """derive: the requests that a training step of a model makes, in the ways that frameworks train.
 
-Bytes are those of a member's input. The roles of axes are Megatron's: tp, cp, ep, dp and pp.
+Functions say the bytes of a member's input; `ParallelJob.request` makes them those of the collective. The roles of axes are Megatron's: tp, cp, ep, dp and pp.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import PlacementError
 from hemiola.placement.axes import Axes
 from hemiola.placement.derive_megatron import derive_megatron, derive_moe
 from hemiola.placement.model import Model, num_elements
 from hemiola.placement.parallel_job import ParallelJob
 from hemiola.placement.roles import roles_of
-from hemiola.placement.traffic import Request, Traffic
+from hemiola.placement.traffic import Traffic, TrafficRequest
 
 DDP_BUCKET_BYTES = 25 << 20
 """torch's bucket_cap_mb; its first bucket is smaller, which is not modelled."""
@@ -30,7 +31,7 @@ def derive(source: str, model: Model, axes: Axes) -> Traffic:
     return Traffic(requests, _computation(job), f"derived from {source}")
 
 
-def derive_fsdp2(job: ParallelJob) -> Iterator[Request]:
+def derive_fsdp2(job: ParallelJob) -> Iterator[TrafficRequest]:
     """torch's fully_shard on every layer and on the whole."""
     job.only("dp", "fsdp2")
     model, times, shards = job.model, job.num_microbatches, job.size("dp")
@@ -41,20 +42,35 @@ def derive_fsdp2(job: ParallelJob) -> Iterator[Request]:
         shard = sum(-(-shape[0] // shards) * math.prod(shape[1:]) for shape in shapes) * model.element_bytes
         # Parameters are gathered before their layer runs.
         yield job.request(
-            "allgather", ("dp",), shard, many * times, "forward", f"parameters of {name}, forward"
+            CollectiveKind.ALLGATHER,
+            ("dp",),
+            shard,
+            many * times,
+            "forward",
+            f"parameters of {name}, forward",
         )
         # They are freed afterwards and gathered again, except with zero: 2, and the outermost ones, which backward needs first.
         if name == "layer" and model.zero != 2:
             yield job.request(
-                "allgather", ("dp",), shard, many * times, "backward", f"parameters of {name}, backward"
+                CollectiveKind.ALLGATHER,
+                ("dp",),
+                shard,
+                many * times,
+                "backward",
+                f"parameters of {name}, backward",
             )
         # Gradients are summed straight into their shards.
         yield job.request(
-            "reducescatter", ("dp",), shard * shards, many * times, "backward", f"gradients of {name}"
+            CollectiveKind.REDUCESCATTER,
+            ("dp",),
+            shard * shards,
+            many * times,
+            "backward",
+            f"gradients of {name}",
         )
 
 
-def derive_ddp(job: ParallelJob) -> Iterator[Request]:
+def derive_ddp(job: ParallelJob) -> Iterator[TrafficRequest]:
     """torch's DistributedDataParallel."""
     job.only("dp", "ddp")
     model = job.model
@@ -62,10 +78,12 @@ def derive_ddp(job: ParallelJob) -> Iterator[Request]:
     num_bytes = total * model.element_bytes
     # Gradients of the last microbatch go out in buckets while backward runs; earlier ones stay (no_sync).
     buckets = -(-num_bytes // DDP_BUCKET_BYTES)
-    yield job.request("allreduce", ("dp",), -(-num_bytes // buckets), buckets, "backward", "gradients")
+    yield job.request(
+        CollectiveKind.ALLREDUCE, ("dp",), -(-num_bytes // buckets), buckets, "backward", "gradients"
+    )
 
 
-def _is_needed(request: Request, job: ParallelJob) -> bool:
+def _is_needed(request: TrafficRequest, job: ParallelJob) -> bool:
     return (
         request.num_bytes > 0 and request.per_step > 0 and any(job.sizes[name] > 1 for name in request.over)
     )

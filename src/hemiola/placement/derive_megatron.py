@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hemiola.collectives import CollectiveKind
 from hemiola.placement.model import num_elements
 from hemiola.placement.parallel_job import ParallelJob
-from hemiola.placement.traffic import Request
+from hemiola.placement.traffic import TrafficRequest
 
 FLOAT_BYTES = 4
 """Gradients are summed and losses computed in float32."""
 
 
-def derive_megatron(job: ParallelJob) -> Iterator[Request]:
+def derive_megatron(job: ParallelJob) -> Iterator[TrafficRequest]:
     """A step of dense layers."""
     yield from _tensor(job, num_mlp=1)
     yield from _context(job)
@@ -20,7 +21,7 @@ def derive_megatron(job: ParallelJob) -> Iterator[Request]:
     yield from _gradients(job, "weights", _dense_elements(job), ("dp", "cp", "ep"))
 
 
-def derive_moe(job: ParallelJob) -> Iterator[Request]:
+def derive_moe(job: ParallelJob) -> Iterator[TrafficRequest]:
     """A step in which every layer's MLP is experts, spread over ep."""
     model, layers = job.model, job.divided("layers", job.model.layers, "pp")
     experts = job.divided("experts", max(model.experts, 1), "ep")
@@ -30,8 +31,12 @@ def derive_moe(job: ParallelJob) -> Iterator[Request]:
     # Every token goes to its experts and back, forward, and its gradient the same way backward.
     sent = _activation_bytes(job) * model.top_k // (job.size("tp") if model.sequence_parallel else 1)
     times = layers * job.num_microbatches
-    yield job.request("alltoall", ("ep",), sent, 2 * times, "", "tokens to experts and back, forward")
-    yield job.request("alltoall", ("ep",), sent, 2 * times, "", "tokens to experts and back, backward")
+    yield job.request(
+        CollectiveKind.ALLTOALL, ("ep",), sent, 2 * times, "", "tokens to experts and back, forward"
+    )
+    yield job.request(
+        CollectiveKind.ALLTOALL, ("ep",), sent, 2 * times, "", "tokens to experts and back, backward"
+    )
     matrices = [shape for shape in model.mlp_shapes if len(shape) > 1]
     dense = _dense_elements(job) - layers * num_elements(tuple(matrices)) // job.size("tp")
     yield from _gradients(job, "dense weights", dense, ("dp", "cp", "ep"))
@@ -46,7 +51,7 @@ def _activation_bytes(job: ParallelJob) -> int:
     return model.micro_batch * job.divided("seq", model.seq, "cp") * model.hidden * model.element_bytes
 
 
-def _tensor(job: ParallelJob, num_mlp: int) -> Iterator[Request]:
+def _tensor(job: ParallelJob, num_mlp: int) -> Iterator[TrafficRequest]:
     model, tp = job.model, job.size("tp")
     if "tp" not in job.roles:
         return
@@ -56,76 +61,95 @@ def _tensor(job: ParallelJob, num_mlp: int) -> Iterator[Request]:
     blocks = (1 + num_mlp) * layers * job.num_microbatches
     for way in ("forward", "backward"):
         if not model.sequence_parallel:
-            yield job.request("allreduce", ("tp",), whole, blocks, "", f"activations, {way}")
+            yield job.request(CollectiveKind.ALLREDUCE, ("tp",), whole, blocks, "", f"activations, {way}")
             continue
         # Between blocks each device has a part of the sequence: gathered before a block, scattered after it.
-        yield job.request("allgather", ("tp",), whole // tp, blocks, "", f"activations, gathered, {way}")
-        yield job.request("reducescatter", ("tp",), whole, blocks, "", f"activations, scattered, {way}")
+        yield job.request(
+            CollectiveKind.ALLGATHER, ("tp",), whole // tp, blocks, "", f"activations, gathered, {way}"
+        )
+        yield job.request(
+            CollectiveKind.REDUCESCATTER, ("tp",), whole, blocks, "", f"activations, scattered, {way}"
+        )
     if model.sequence_parallel:
         # The gathered input was not kept, and the gradient of the weights needs it.
         yield job.request(
-            "allgather", ("tp",), whole // tp, blocks, "backward", "activations, gathered again"
+            CollectiveKind.ALLGATHER, ("tp",), whole // tp, blocks, "backward", "activations, gathered again"
         )
         # Norms see only a part of the sequence, so their gradients are summed once a step.
         norms = layers * (1 + num_mlp) * model.hidden * FLOAT_BYTES
-        yield job.request("allreduce", ("tp",), norms, 1, "", "gradients of norms")
+        yield job.request(CollectiveKind.ALLREDUCE, ("tp",), norms, 1, "", "gradients of norms")
     if model.vocab:
         yield from _vocabulary(job, whole)
 
 
-def _vocabulary(job: ParallelJob, whole: int) -> Iterator[Request]:
+def _vocabulary(job: ParallelJob, whole: int) -> Iterator[TrafficRequest]:
     """The head and the loss, on the last stage; the embedding, where that is the first stage too."""
     times, tokens = job.num_microbatches, job.model.micro_batch * job.divided("seq", job.model.seq, "cp")
     scattered = job.model.sequence_parallel
     tp = job.size("tp")
     if job.size("pp") == 1:
         # Each device looks up its part of the vocabulary, and the sum is the embedding.
-        kind = "reducescatter" if scattered else "allreduce"
+        kind = CollectiveKind.REDUCESCATTER if scattered else CollectiveKind.ALLREDUCE
         yield job.request(kind, ("tp",), whole, times, "", "embedding, forward")
         if scattered:
-            yield job.request("allgather", ("tp",), whole // tp, times, "", "embedding, backward")
+            yield job.request(
+                CollectiveKind.ALLGATHER, ("tp",), whole // tp, times, "", "embedding, backward"
+            )
     if scattered:
         # As before a block, forward and for the weights' gradient.
-        yield job.request("allgather", ("tp",), whole // tp, 2 * times, "", "input of the head")
+        yield job.request(CollectiveKind.ALLGATHER, ("tp",), whole // tp, 2 * times, "", "input of the head")
     # The gradient of the head's input is a sum over the parts of the vocabulary.
-    kind = "reducescatter" if scattered else "allreduce"
+    kind = CollectiveKind.REDUCESCATTER if scattered else CollectiveKind.ALLREDUCE
     yield job.request(kind, ("tp",), whole, times, "", "head, backward")
     # Largest logit, logit of the target, and sum of exponentials, each a number for a token.
-    yield job.request("allreduce", ("tp",), tokens * FLOAT_BYTES, 3 * times, "", "loss")
+    yield job.request(CollectiveKind.ALLREDUCE, ("tp",), tokens * FLOAT_BYTES, 3 * times, "", "loss")
 
 
-def _context(job: ParallelJob) -> Iterator[Request]:
+def _context(job: ParallelJob) -> Iterator[TrafficRequest]:
     cp = job.size("cp")
     if cp == 1:
         return
     # Keys and values go round the ring, forward; they and their gradients do, backward.
     pair = 2 * _activation_bytes(job) // job.size("tp")
     times = (cp - 1) * job.divided("layers", job.model.layers, "pp") * job.num_microbatches
-    yield job.request("alltonext", ("cp",), pair, times, "forward", "keys and values, forward")
-    yield job.request("alltonext", ("cp",), 2 * pair, times, "backward", "keys and values, backward")
+    yield job.request(CollectiveKind.ALLTONEXT, ("cp",), pair, times, "forward", "keys and values, forward")
+    yield job.request(
+        CollectiveKind.ALLTONEXT, ("cp",), 2 * pair, times, "backward", "keys and values, backward"
+    )
 
 
-def _pipeline(job: ParallelJob) -> Iterator[Request]:
+def _pipeline(job: ParallelJob) -> Iterator[TrafficRequest]:
     if "pp" not in job.roles:
         return
     # With a part of the sequence on each device, only that part goes to the next stage.
     sent = _activation_bytes(job) // (job.size("tp") if job.model.sequence_parallel else 1)
     for way in ("forward", "backward"):
         yield job.request(
-            "alltonext", ("pp",), sent, job.num_microbatches, "", f"activations to the next stage, {way}"
+            CollectiveKind.ALLTONEXT,
+            ("pp",),
+            sent,
+            job.num_microbatches,
+            "",
+            f"activations to the next stage, {way}",
         )
 
 
-def _gradients(job: ParallelJob, name: str, elements: int, roles: tuple[str, ...]) -> Iterator[Request]:
+def _gradients(
+    job: ParallelJob, name: str, elements: int, roles: tuple[str, ...]
+) -> Iterator[TrafficRequest]:
     replicas = job.size(*roles)
     if job.model.zero == 0:
         # Every replica needs the whole sum.
-        yield job.request("allreduce", roles, elements * FLOAT_BYTES, 1, "backward", f"gradients of {name}")
+        yield job.request(
+            CollectiveKind.ALLREDUCE, roles, elements * FLOAT_BYTES, 1, "backward", f"gradients of {name}"
+        )
         return
     # Each replica updates its part, and the updated parts are gathered.
-    yield job.request("reducescatter", roles, elements * FLOAT_BYTES, 1, "backward", f"gradients of {name}")
+    yield job.request(
+        CollectiveKind.REDUCESCATTER, roles, elements * FLOAT_BYTES, 1, "backward", f"gradients of {name}"
+    )
     part = -(-elements // replicas) * job.model.element_bytes
-    yield job.request("allgather", roles, part, 1, "forward", f"updated {name}")
+    yield job.request(CollectiveKind.ALLGATHER, roles, part, 1, "forward", f"updated {name}")
 
 
 def _dense_elements(job: ParallelJob) -> int:

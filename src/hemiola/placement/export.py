@@ -12,7 +12,7 @@ from hemiola.placement.exports.jax_mesh import hybrid_shapes, jax_text
 from hemiola.placement.exports.megatron import megatron_order, megatron_text
 from hemiola.placement.exports.mpi import hostfile_text, rankfile_text, slurm_text
 from hemiola.placement.exports.torch_mesh import torch_text
-from hemiola.placement.place import Answer
+from hemiola.placement.place import PlacementResult
 
 
 def placement_fields(placement: AppliedPlacement) -> dict[str, Any]:
@@ -54,18 +54,10 @@ FILES: Mapping[str, Callable[[AppliedPlacement], str]] = {
 """Names of files and what is in them."""
 
 
-def applied(answer: Answer) -> AppliedPlacement:
-    """The best placement of an answer; a search that found nothing faster leaves the matrix."""
-    grid = answer.device_grid()
-    matrices = [score.matrix for score in answer.ranking.scores] if answer.ranking is not None else []
-    same = (matrix for matrix in matrices if (matrix.device_grid() == grid).all())
-    return AppliedPlacement(answer.system, answer.axes, grid, next(same, None))
-
-
-def write_exports(answer: Answer, folder: Path) -> list[Path]:
+def write_exports(result: PlacementResult, folder: Path) -> list[Path]:
     """Write the best placement into a folder, a file for each form."""
     folder.mkdir(parents=True, exist_ok=True)
-    placement = applied(answer)
+    placement = result.applied()
     written = []
     for name, text in FILES.items():
         (folder / name).write_text(text(placement), "utf-8")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import PlacementError
 from hemiola.placement.model import Model
-from hemiola.placement.traffic import Request
+from hemiola.placement.traffic import TrafficRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,18 @@ class ParallelJob:
 
     def request(
         self,
-        collective: str,
+        collective: CollectiveKind,
         roles: tuple[str, ...],
-        num_bytes: int,
+        input_bytes: int,
         per_step: float,
         overlaps: str,
         name: str,
-    ) -> Request:
-        """A request over the axes of some roles; it overlaps only where computation is known."""
+    ) -> TrafficRequest:
+        """A request over the axes of some roles, of which a member has so many bytes before it.
+
+        It overlaps only where computation is known.
+        """
         over = tuple(self.roles[role] for role in roles if role in self.roles)
         hidden = overlaps if self.model.flops else ""
-        return Request(collective, over, int(num_bytes), float(per_step), hidden, name)
+        num_bytes = collective.from_input_bytes(int(input_bytes), self.size(*roles))
+        return TrafficRequest(collective, over, num_bytes, float(per_step), hidden, name)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
+from hemiola.collectives import CollectiveKind
+from hemiola.cost.estimates.link_costs import Amounts, LinkCosts, Numbers
+from hemiola.cost.estimates.placements import Costs, request_costs
 from hemiola.errors import PlacementError
-from hemiola.placement.axes import Axes, check_sizes, find_axis
-from hemiola.placement.cost import Costs, request_costs
+from hemiola.placement.axes import Axes, check_sizes
 from hemiola.placement.enumerate import enumerate_placements, level_counts, num_matrices
-from hemiola.placement.links import Amounts, LinkCosts
-from hemiola.placement.matrix import Numbers, ParallelismMatrix
-from hemiola.placement.traffic import Request, Traffic
+from hemiola.placement.groups import groups_of_grid
+from hemiola.placement.matrix import ParallelismMatrix
+from hemiola.placement.traffic import Traffic, TrafficRequest
 from hemiola.topology.system import System
 
 BATCH = 4096
@@ -25,10 +28,10 @@ MOST_PLACEMENTS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution:
-    """What one request adds to a step."""
+class RequestTime:
+    """What one request adds to a step, estimated."""
 
-    request: Request
+    request: TrafficRequest
     seconds: float
     """Of all its times in a step."""
     exposed_seconds: float
@@ -36,36 +39,46 @@ class Contribution:
     """Exposed, if every algorithm were as fast as its bound under this placement."""
     algorithm: str
 
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "name": self.request.name,
+            "seconds": self.seconds,
+            "exposed_seconds": self.exposed_seconds,
+            "bound_seconds": self.bound_seconds,
+            "algorithm": self.algorithm,
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class PlacementScore:
     """A placement and what it costs in a step."""
 
     matrix: ParallelismMatrix
-    contributions: tuple[Contribution, ...]
+    times: tuple[RequestTime, ...]
 
     @property
     def seconds(self) -> float:
         """Exposed time of all requests."""
-        return sum(part.exposed_seconds for part in self.contributions)
+        return sum(part.exposed_seconds for part in self.times)
 
     @property
     def bound_seconds(self) -> float:
         """No algorithms are faster under this placement."""
-        return sum(part.bound_seconds for part in self.contributions)
+        return sum(part.bound_seconds for part in self.times)
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class PlacementRanking:
     """The best placements, fastest first; of equals, the one that is enumerated first."""
 
-    scores: tuple[Score, ...]
+    scores: tuple[PlacementScore, ...]
     num_placements: int
     worst_seconds: float
 
 
-def rank_placements(system: System, axes: Axes, traffic: Traffic, top: int = 10) -> Ranking:
-    """Score every placement of the axes on a system's levels as if all units were there and alike."""
+def rank_placements(system: System, axes: Axes, traffic: Traffic, top: int = 10) -> PlacementRanking:
+    """PlacementScore every placement of the axes on a system's levels as if all units were there and alike."""
     traffic.check(axes)
     _check_number(system, axes)
     links = LinkCosts.of(system)
@@ -77,14 +90,14 @@ def rank_placements(system: System, axes: Axes, traffic: Traffic, top: int = 10)
         best += [(float(seconds[number]), num_placements + number, batch[number]) for number in numbers]
         best = sorted(best, key=lambda row: row[:2])[:top]
         num_placements, worst = num_placements + len(batch), max(worst, float(seconds.max()))
-    return Ranking(
+    return PlacementRanking(
         tuple(score_placements([matrix for _, _, matrix in best], system, traffic)), num_placements, worst
     )
 
 
 def score_placements(
     placements: Sequence[ParallelismMatrix], system: System, traffic: Traffic
-) -> list[Score]:
+) -> list[PlacementScore]:
     """What each of some placements costs, request by request."""
     if not placements:
         return []
@@ -107,6 +120,18 @@ def exposed(seconds: Amounts, traffic: Traffic) -> Amounts:
     return found
 
 
+def grid_seconds(
+    seconds_of: Callable[[CollectiveKind, int, Numbers], float], grid: Numbers, axes: Axes, traffic: Traffic
+) -> float:
+    """The exposed time of a step where ``grid`` has the device at each coordinate, by any way to time a request over groups."""
+    each = [
+        seconds_of(request.collective, request.num_bytes, groups_of_grid(grid, request.axis_numbers(axes)))
+        * request.per_step
+        for request in traffic.requests
+    ]
+    return float(exposed(np.array(each).reshape(-1, 1), traffic).sum())
+
+
 @dataclass(frozen=True)
 class _Table:
     """Requests by placements."""
@@ -123,9 +148,7 @@ class _Table:
         matrices: Numbers = np.array([matrix.rows for matrix in placements], np.int64)
         axes = placements[0].axes
         costs = tuple(
-            request_costs(
-                request, [find_axis(axes, name, "traffic") for name in request.over], matrices, links
-            )
+            request_costs(request.collective, request.num_bytes, request.axis_numbers(axes), matrices, links)
             for request in traffic.requests
         )
         times = np.array([request.per_step for request in traffic.requests])[:, np.newaxis]
@@ -134,9 +157,9 @@ class _Table:
         bound = np.stack([cost.bound_seconds for cost in costs]) * times if costs else empty
         return _Table(placements, traffic, costs, seconds, exposed(seconds, traffic), exposed(bound, traffic))
 
-    def score(self, number: int) -> Score:
+    def score(self, number: int) -> PlacementScore:
         parts = tuple(
-            Contribution(
+            RequestTime(
                 request,
                 float(self.seconds[row, number]),
                 float(self.exposed[row, number]),
@@ -145,7 +168,7 @@ class _Table:
             )
             for row, (request, cost) in enumerate(zip(self.traffic.requests, self.costs, strict=True))
         )
-        return Score(self.placements[number], parts)
+        return PlacementScore(self.placements[number], parts)
 
 
 def _check_number(system: System, axes: Axes) -> None:

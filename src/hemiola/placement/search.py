@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
 
+from hemiola.cost.estimates.explicit_groups import GroupCosts
 from hemiola.placement.axes import Axes
 from hemiola.placement.matrix import Numbers
-from hemiola.placement.permutation import PermutationCosts
-from hemiola.placement.replay import MOST_REPLAYED, Replay
+from hemiola.placement.priced import MOST_REPLAYED, replayed_seconds
+from hemiola.placement.score import grid_seconds
 from hemiola.placement.traffic import Traffic
 
 MOST_TRIALS = 400
@@ -21,29 +23,40 @@ SEED = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchedPermutation:
     """The best permutation of a search."""
 
     grid: Numbers
     """The device at each coordinate."""
     seconds: float
+    """Estimated."""
     start_seconds: float
-    """Of the best start."""
+    """Of the best start, estimated."""
     num_trials: int
     replayed_seconds: float | None
-    """By replay of plans, which then decided among the best; None on systems that are too large for that."""
+    """By replay of the best plans, which then decided between start and end; None on systems that are too large for that."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "devices": self.grid.reshape(-1).tolist(),
+            "seconds": self.seconds,
+            "start_seconds": self.start_seconds,
+            "num_trials": self.num_trials,
+            "replayed_seconds": self.replayed_seconds,
+        }
 
 
 def search_permutation(
-    costs: PermutationCosts, starts: Sequence[Numbers], axes: Axes, traffic: Traffic
-) -> Found:
+    costs: GroupCosts, starts: Sequence[Numbers], axes: Axes, traffic: Traffic
+) -> SearchedPermutation:
     """Begin with the fastest of the starts and of all orders of the axes; keep every exchange that is faster.
 
     Links one by one decide on the way; at the end, on systems that are not large, replay decides between start and end.
     """
     sizes = tuple(axis.size for axis in axes)
     every = [grid.reshape(sizes) for grid in starts] + list(_orders(sizes))
-    timed = [(costs.seconds(grid, axes, traffic), number) for number, grid in enumerate(every)]
+    timed = [(grid_seconds(costs.seconds, grid, axes, traffic), number) for number, grid in enumerate(every)]
     seconds, number = min(timed)
     best, start_seconds, trials = every[number], seconds, len(every)
     start = best
@@ -51,18 +64,19 @@ def search_permutation(
     for first, second in exchanges:
         trial = best.reshape(-1).copy()
         trial[[first, second]] = trial[[second, first]]
-        found = costs.seconds(trial.reshape(sizes), axes, traffic)
+        found = grid_seconds(costs.seconds, trial.reshape(sizes), axes, traffic)
         trials += 1
         if found < seconds * (1 - 1e-9):
             best, seconds = trial.reshape(sizes), found
     if best.size > MOST_REPLAYED:
-        return Found(best, seconds, start_seconds, trials, None)
-    replay = Replay(costs)
-    finalists = [start, best]
-    times = [replay.seconds(grid, axes, traffic) for grid in finalists]
+        return SearchedPermutation(best, seconds, start_seconds, trials, None)
+    finalists = [start] if (start == best).all() else [start, best]
+    times = [replayed_seconds(costs.system, grid, axes, traffic) for grid in finalists]
     first = int(np.argmin(times))
     chosen = finalists[first]
-    return Found(chosen, costs.seconds(chosen, axes, traffic), start_seconds, trials, times[first])
+    return SearchedPermutation(
+        chosen, grid_seconds(costs.seconds, chosen, axes, traffic), start_seconds, trials, times[first]
+    )
 
 
 def _orders(sizes: tuple[int, ...]) -> Iterator[Numbers]:

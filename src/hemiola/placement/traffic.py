@@ -9,13 +9,21 @@ from typing import Any
 
 import yaml
 
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import PlacementError, TopologyError, UnitError
 from hemiola.placement.axes import Axes, find_axis
 from hemiola.topology.parse.fields import Fields, shown
 from hemiola.topology.parse.text_file import read_text_file
 from hemiola.units import parse_bytes, parse_seconds
 
-COLLECTIVES = ("allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "alltonext")
+COLLECTIVES = (
+    CollectiveKind.ALLREDUCE,
+    CollectiveKind.ALLGATHER,
+    CollectiveKind.REDUCESCATTER,
+    CollectiveKind.ALLTOALL,
+    CollectiveKind.BROADCAST,
+    CollectiveKind.ALLTONEXT,
+)
 """What a request may be; alltonext is point to point along the axis, as in a pipeline."""
 
 EXAMPLE = "[{collective: allreduce, over: data, bytes: 1GiB}]"
@@ -25,29 +33,51 @@ MAX_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TrafficRequest:
     """A collective over some axes, some times in a step."""
 
-    collective: str
+    collective: CollectiveKind
     over: tuple[str, ...]
     """Axes; the groups of all coordinates on the others run at the same time."""
     num_bytes: int
-    """Of a member's input."""
+    """Of the collective (`collectives.kinds`): a member's input, and of an allgather its output."""
     per_step: float = 1.0
     overlaps: str = ""
     """The computation behind which it may hide, a key of ``Traffic.computation``; empty: nothing."""
     name: str = ""
+
+    def axis_numbers(self, axes: Axes) -> list[int]:
+        """The axes that it is over, by number."""
+        return [find_axis(axes, name, "traffic") for name in self.over]
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """All requests of a step, and the computation that may hide them."""
 
-    requests: tuple[Request, ...]
+    requests: tuple[TrafficRequest, ...]
     computation: Mapping[str, float] = field(default_factory=dict)
     """Seconds in a step, by name."""
     about: str = ""
     """Where it comes from, for people."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "about": self.about,
+            "computation": dict(self.computation),
+            "requests": [
+                {
+                    "name": request.name,
+                    "collective": request.collective,
+                    "over": list(request.over),
+                    "bytes": request.num_bytes,
+                    "per_step": request.per_step,
+                    "overlaps": request.overlaps,
+                }
+                for request in self.requests
+            ],
+        }
 
     def check(self, axes: Axes) -> Traffic:
         """Refuse requests over axes that are not there and computation that is not named."""
@@ -66,7 +96,7 @@ class Traffic:
 def plain_traffic(axes: Axes, num_bytes: int) -> Traffic:
     """An all-reduce over each axis of more than one device: what is assumed where nothing is said."""
     requests = tuple(
-        Request("allreduce", (axis.name,), num_bytes, name=f"allreduce over {axis.name}")
+        TrafficRequest(CollectiveKind.ALLREDUCE, (axis.name,), num_bytes, name=f"allreduce over {axis.name}")
         for axis in axes
         if axis.size > 1
     )
@@ -96,7 +126,7 @@ def read_requests(items: object, computation: object) -> Traffic:
     return Traffic(requests, seconds, "a list of requests")
 
 
-def _read_request(where: str, item: object) -> Request:
+def _read_request(where: str, item: object) -> TrafficRequest:
     fields = Fields.of(where, item, EXAMPLE[1:-1])
     fields.only("collective", "over", "bytes", "per_step", "overlaps", "name")
     collective = fields.text("collective", "allreduce")
@@ -106,8 +136,8 @@ def _read_request(where: str, item: object) -> Request:
         )
     over = fields.read("over", _names, "data")
     num_bytes = fields.read("bytes", parse_bytes, "1GiB")
-    return Request(
-        collective,
+    return TrafficRequest(
+        CollectiveKind(collective),
         over,
         num_bytes,
         fields.read("per_step", _times, "2", 1.0),

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from hemiola import _core
 from hemiola.errors import RunError, UnitError
 from hemiola.units import parse_bytes
 
 MAX_SLOTS = 1 << 10
-LINE_BYTES = 64
+LINE_BYTES = _core.LINE_BYTES
 PINS = ("never", "calls", "always")
 
 

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from hemiola import _core
 from hemiola.errors import PlanError, TopologyError
 from hemiola.ir.plan import NO_PEER, Plan
-from hemiola.ir.rows import as_bytes, from_bytes
-from hemiola.simulator.tiling import AS_THE_RUNTIME, Tiling, chunk_bytes_by_tile
+from hemiola.ir.rows import from_bytes, plan_view
+from hemiola.simulator.runtimes.hemiola import HEMIOLA
+from hemiola.simulator.runtimes.runtime_model import RuntimeModel, Tiles
 from hemiola.simulator.timeline import PIECE, RECORD, Load, Timeline
 from hemiola.topology.network import Network, network_of
 from hemiola.topology.system import ProtocolCosts, System
@@ -32,6 +33,8 @@ class ReplayOptions:
     """Simulate one of all ranks that are provably alike."""
     record: bool = False
     """Keep every step of every tile, for traces and the critical path."""
+    most_recorded: int = (1 << 63) - 1
+    """Where more steps than this are simulated, none is kept, because they would take too much memory."""
     by_events: bool = False
     """Go from event to event also where nothing is shared and times could be had without a clock."""
 
@@ -45,47 +48,46 @@ def simulate(
     num_bytes: float,
     *,
     devices: Sequence[int] | None = None,
-    tiling: Tiling = AS_THE_RUNTIME,
+    runtime: RuntimeModel = HEMIOLA,
     options: ReplayOptions = FOLDED,
 ) -> Timeline:
-    """How a plan runs for an input of ``num_bytes`` a rank; rank r is on the system's device r, or on ``devices[r]``."""
-    return simulate_together([Load(plan, num_bytes, devices)], system, tiling=tiling, options=options)
+    """How a plan runs for a collective of ``num_bytes``; rank r is on the system's device r, or on ``devices[r]``."""
+    return simulate_together([Load(plan, num_bytes, devices)], system, runtime=runtime, options=options)
 
 
 def simulate_together(
     loads: Sequence[Load],
     system: System,
     *,
-    tiling: Tiling = AS_THE_RUNTIME,
+    runtime: RuntimeModel = HEMIOLA,
     options: ReplayOptions = FOLDED,
 ) -> Timeline:
     """How several plans run that begin at once and share the system."""
     protocols = [protocol_of(load.plan, system) for load in loads]
     network = network_of(system, _one_efficiency(protocols))
     resources = _Resources.of(network)
-    sizes = {key: chunk_bytes_by_tile(load.plan, load.num_bytes, tiling) for key, load in _distinct(loads)}
+    placed = [_devices(load, system) for load in loads]
+    tiles = _cut(loads, placed, system, runtime)
     jobs = [
-        _job(load.plan, protocol, sizes[_key(load)]) for load, protocol in zip(loads, protocols, strict=True)
+        _job(load.plan, protocol, own) for load, protocol, own in zip(loads, protocols, tiles, strict=True)
     ]
-    ends = [_ends(load, system) for load in loads]
-    num_slots = tiling.num_slots(load.plan for load in loads)
+    ends = [_ends(load.plan, devices) for load, devices in zip(loads, placed, strict=True)]
+    num_slots = runtime.num_slots(load.plan for load in loads)
     src, dst = np.concatenate(ends, axis=1) if ends else np.empty((2, 0), np.int64)
     first_hop, hops = network.routes(src, dst)
-    ended, seconds, block_seconds, block_class, resource_class, num_simulated, by_events, records, path = (
-        _core.simulate(
-            jobs,
-            resources.capacities,
-            first_hop,
-            hops,
-            _latencies(network, first_hop, hops, loads, protocols),
-            resources.of_devices[src].reshape(-1),
-            num_slots,
-            options.fold,
-            options.record,
-            options.by_events,
-        )
+    result = _core.simulate(
+        jobs,
+        capacities=resources.capacities,
+        first_hop=first_hop,
+        hops=hops,
+        latencies=_latencies(network, first_hop, hops, loads, protocols),
+        work=resources.of_devices[src].reshape(-1),
+        slots=num_slots,
+        fold=options.fold,
+        most_records=options.most_recorded if options.record else 0,
+        events=options.by_events,
     )
-    if not ended:
+    if not result.ended:
         raise PlanError(
             f"the plan does not end with {num_slots} slots: some threadblock waits forever; hemiola verify says which"
         )
@@ -93,28 +95,29 @@ def simulate_together(
         system=system,
         network=network,
         loads=tuple(loads),
-        seconds=seconds,
-        threadblock_seconds=block_seconds,
-        threadblock_class=block_class,
-        resource_class=resource_class,
-        chunk_bytes=tuple(sizes[_key(load)] for load in loads),
+        seconds=result.seconds,
+        threadblock_seconds=result.threadblock_seconds,
+        threadblock_class=result.threadblock_class,
+        resource_class=result.resource_class,
+        chunk_bytes=tuple(tiles),
         first_hop=first_hop,
         hops=hops,
-        num_simulated=num_simulated,
-        by_events=by_events,
-        records=from_bytes(records, RECORD),
-        pieces=from_bytes(path, PIECE)[::-1],
+        num_simulated=result.num_simulated,
+        by_events=result.by_events,
+        records=from_bytes(result.records, RECORD),
+        pieces=from_bytes(result.path, PIECE)[::-1],
         protocols=tuple(protocols),
     )
 
 
-def _job(plan: Plan, protocol: ProtocolCosts, chunk_bytes: npt.NDArray[np.float64]) -> _core.Job:
+def _job(plan: Plan, protocol: ProtocolCosts, chunk_bytes: Tiles) -> _core.Job:
     """A plan as the core takes it."""
-    ranks, threadblocks, steps, dependencies = map(
-        as_bytes, (plan.ranks, plan.threadblocks, plan.steps, plan.dependencies)
+    return _core.Job(
+        plan_view(plan),
+        tile_bytes=chunk_bytes,
+        step_seconds=protocol.step_seconds,
+        threadblock_bandwidth=protocol.threadblock_bandwidth,
     )
-    costs = (protocol.step_seconds, protocol.threadblock_bandwidth)
-    return ranks, threadblocks, steps, dependencies, chunk_bytes, *costs
 
 
 def protocol_of(plan: Plan, system: System) -> ProtocolCosts:
@@ -133,16 +136,24 @@ def _one_efficiency(protocols: Sequence[ProtocolCosts]) -> ProtocolCosts:
     return protocols[0] if protocols else ProtocolCosts()
 
 
-def _key(load: Load) -> tuple[int, float]:
-    return id(load.plan), load.num_bytes
+def _cut(
+    loads: Sequence[Load], placed: Sequence[npt.NDArray[np.int64]], system: System, runtime: RuntimeModel
+) -> list[Tiles]:
+    """The tiles of every load; loads of one plan and size that lie on hosts alike are cut once."""
+    hosts = np.array(system.host_of_rank, np.int64)
+    known: dict[tuple[object, ...], Tiles] = {}
+    found = []
+    for load, devices in zip(loads, placed, strict=True):
+        on = tuple(np.unique(hosts[devices], return_inverse=True)[1].tolist())
+        key = (id(load.plan), load.num_bytes, on)
+        if key not in known:
+            known[key] = runtime.tiles(load.plan, load.num_bytes, on, system.compute.host_cores)
+        found.append(known[key])
+    return found
 
 
-def _distinct(loads: Sequence[Load]) -> list[tuple[tuple[int, float], Load]]:
-    return list({_key(load): load for load in loads}.items())
-
-
-def _ends(load: Load, system: System) -> npt.NDArray[np.int64]:
-    """The devices from and to which each threadblock sends; the same twice where it does not."""
+def _devices(load: Load, system: System) -> npt.NDArray[np.int64]:
+    """The device of every rank."""
     plan = load.plan
     if load.devices is None and plan.num_ranks > system.num_ranks:
         raise TopologyError(
@@ -159,6 +170,11 @@ def _ends(load: Load, system: System) -> npt.NDArray[np.int64]:
             f"system {system.name!r} has devices 0 to {system.num_ranks - 1},"
             f" but plan {plan.name!r} was put on device {int(devices.max())}"
         )
+    return devices
+
+
+def _ends(plan: Plan, devices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The devices from and to which each threadblock sends; the same twice where it does not."""
     rank = plan.threadblocks["rank"].astype(np.int64)
     peer = plan.threadblocks["send_peer"].astype(np.int64)
     return np.stack([devices[rank], devices[np.where(peer == NO_PEER, rank, peer)]])

@@ -10,29 +10,19 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from hemiola import _core
+from hemiola._core import PathPieceKind
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import Plan, Rows
 from hemiola.topology.network import Network
 from hemiola.topology.system import ProtocolCosts, System
 
-RECORD = np.dtype(
-    [
-        ("threadblock", "<u4"), ("step", "<u4"), ("tile", "<u4"), ("cause", "<u4"),
-        ("cause_threadblock", "<u4"), ("cause_step", "<u4"), ("work_limit", "<i4"), ("send_limit", "<i4"),
-        ("begin", "<f8"), ("end", "<f8"), ("depart", "<f8"), ("sent", "<f8"), ("arrived", "<f8"),
-    ]
-)  # fmt: skip
+RECORD = np.dtype(_core.layout("Record"))
 """A step of a tile of a simulated threadblock (numbered over all plans), and the message that it sent."""
 
-PIECE = np.dtype(
-    [
-        ("kind", "<u4"), ("threadblock", "<u4"), ("step", "<u4"), ("tile", "<u4"),
-        ("resource", "<i4"), ("reserved", "<u4"), ("begin", "<f8"), ("end", "<f8"),
-    ]
-)  # fmt: skip
+PIECE = np.dtype(_core.layout("PathPiece"))
 """A piece of the critical path."""
 
-OVERHEAD, ADDING, COPYING, TRANSFER, LATENCY = range(5)
 _SENDS = np.array([traits.sends for traits in TRAITS])
 
 
@@ -42,7 +32,7 @@ class Load:
 
     plan: Plan
     num_bytes: float
-    """Of a rank's input."""
+    """Of the collective."""
     devices: Sequence[int] | None = None
     """The device of the system on which each rank runs; None: its own number."""
 
@@ -135,26 +125,27 @@ class Timeline:
     def reasons(self) -> list[Reason]:
         """What the critical path spends its time on, the longest first."""
         lengths = self.pieces["end"] - self.pieces["begin"]
-        keys = np.stack([self.pieces["kind"].astype(np.int64), self.pieces["resource"].astype(np.int64)])
-        distinct, which = np.unique(keys, axis=1, return_inverse=True)
-        sums = np.bincount(which.reshape(-1), weights=lengths, minlength=distinct.shape[1])
+        # Kind and resource as one number, which is found sooner than equal pairs; a resource may be -1, for none.
+        keys = (self.pieces["kind"].astype(np.int64) << 32) + self.pieces["resource"] + 1
+        distinct, which = np.unique(keys, return_inverse=True)
+        sums = np.bincount(which, weights=lengths, minlength=len(distinct))
         found = [
-            Reason(self._words(int(kind), int(resource)), float(total), float(total / self.seconds))
-            for (kind, resource), total in zip(distinct.T, sums, strict=True)
+            Reason(self._words(key >> 32, key % (1 << 32) - 1), float(total), float(total / self.seconds))
+            for key, total in zip(distinct.tolist(), sums, strict=True)
         ]
         return sorted(found, key=lambda reason: (-reason.seconds, reason.words))
 
     def _words(self, kind: int, resource: int) -> str:
-        if kind == OVERHEAD:
+        if kind == PathPieceKind.OVERHEAD:
             return "starting messages"
-        if kind == LATENCY:
+        if kind == PathPieceKind.LATENCY:
             return "on the way (latency)"
-        if kind == TRANSFER:
+        if kind == PathPieceKind.TRANSFER:
             if resource < 0:
                 return "sending"
             name = self.network.name(resource)
             return f"waiting for {'' if name.startswith('NIC') else 'the '}{name}{self._alike(resource)}"
-        verb = "adding" if kind == ADDING else "copying"
+        verb = "adding" if kind == PathPieceKind.ADDING else "copying"
         if resource < 0:
             return f"{verb}, as fast as a threadblock can"
         return f"{verb}, on {self._owner(resource)}{self._alike(resource)}"

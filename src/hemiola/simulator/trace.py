@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from hemiola._core import Cause
 from hemiola.errors import LimitError
 from hemiola.ir.formats.files import write_atomically
 from hemiola.ir.opcodes import TRAITS
@@ -19,7 +20,7 @@ from hemiola.simulator.timeline import Timeline
 
 MAX_STEPS = 1_000_000
 """Steps of tiles that a trace may have; viewers take no more."""
-WAITED_FOR = ("", "a dependency", "a message", "a slot")
+WAITED_FOR = {Cause.DEPENDENCY: "a dependency", Cause.MESSAGE: "a message", Cause.SLOT: "a slot"}
 
 
 def check_traceable(num_steps: int) -> None:
@@ -77,8 +78,9 @@ def _threadblock(
         line = plan.line_of(step)
         if line is not None:
             about["line"] = line  # type: ignore[assignment]
-        if record["begin"] > end and record["cause"]:
-            waited = f"waits for {WAITED_FOR[int(record['cause'])]}"
+        cause = Cause(int(record["cause"]))
+        if record["begin"] > end and cause in WAITED_FOR:
+            waited = f"waits for {WAITED_FOR[cause]}"
             yield _slice(waited, process, acting, end, float(record["begin"]), {"step": about["step"]})
         end = float(record["end"])
         yield _slice(traits.name, process, acting, float(record["begin"]), end, about)

@@ -18,9 +18,9 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from hemiola.simulator.grouped_steps import GroupedStep, StepClock, StepTime
-from hemiola.synthesis.explore import STEPS
+from hemiola.cost.estimates.grouped_steps import GroupedStep, StepClock, StepTime
 from hemiola.synthesis.groups import Grouping, groupings
+from hemiola.synthesis.program import STEPS
 from hemiola.synthesis.table import Table
 from hemiola.topology.system import System
 
@@ -61,10 +61,11 @@ def levels_above_one(system: System) -> list[int]:
 def edge_costs(
     table: Table, system: System, num_bytes: float, clock_of: Callable[[System], StepClock] = StepClock
 ) -> EdgeCosts:
-    """The time of every step of a table, for an input (or, where it is gathered, an output) of ``num_bytes``.
+    """The time of every step of a table, for a collective of ``num_bytes``.
 
-    ``system`` is what one group has (`share`), and ``clock_of`` how a backend carries steps out. A step costs the same wherever it stands in the graph, but for the part
-    of the data that its groups hold; groups that hold less than others count as if they held as much.
+    ``system`` is what one group has of the machine (`shared_system`), and ``clock_of`` how a backend carries steps out. A step
+    costs the same wherever it stands in the graph, but for the part of the data that its groups hold; groups that hold less
+    than others count as if they held as much.
     """
     levels, clock = levels_above_one(system), clock_of(system)
     assert len(levels) == table.depth

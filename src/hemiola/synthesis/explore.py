@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from hemiola.collectives import CollectiveKind
 from hemiola.synthesis.groups import Grouping, groupings, groups_of
-from hemiola.synthesis.program import Step
+from hemiola.synthesis.program import STEPS
 from hemiola.synthesis.semantics import outcomes
-from hemiola.synthesis.state import Request, Rows, is_goal, start_state
+from hemiola.synthesis.state import Rows, is_goal, start_state
 
-STEPS = tuple(Step)
 ALL_STEPS = (1 << len(STEPS)) - 1
 STEPS_IN = tuple(tuple(one for one in range(len(STEPS)) if bits >> one & 1) for bits in range(ALL_STEPS + 1))
 
@@ -33,14 +33,14 @@ Holding = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class Transition:
     """A step from one state to another."""
 
     source: int
     grouping: int
     """In the order of ``groupings``."""
     collective: int
-    """In the order of ``Step``."""
+    """In the order of ``CollectiveKind``."""
     scatterings: int
     """Bit s is set where a group has members, before the step, whose scattering is s; the first member's in a broadcast."""
     target: int
@@ -51,19 +51,21 @@ class Explored:
     """The states that were reached, the start first, and all steps between them."""
 
     depth: int
-    request: Request
+    request: CollectiveKind
     states: list[Numbers] = field(default_factory=list)
     goals: set[int] = field(default_factory=set)
-    edges: list[Edge] = field(default_factory=list)
+    edges: list[Transition] = field(default_factory=list)
 
 
-def explore(depth: int, request: Request = Request.ALLREDUCE, most_steps: int | None = None) -> Explored:
+def explore(
+    depth: int, request: CollectiveKind = CollectiveKind.ALLREDUCE, most_steps: int | None = None
+) -> Explored:
     """All states, or those that ``most_steps`` steps reach; steps that lead on from a goal are left out."""
     return _Exploration(depth, request).run(most_steps)
 
 
 class _Exploration:
-    def __init__(self, depth: int, request: Request) -> None:
+    def __init__(self, depth: int, request: CollectiveKind) -> None:
         self.depth, self.request, self.k = depth, request, 1 << depth
         self.by_chance = 1 << depth
         self.found = Explored(depth, request)
@@ -80,7 +82,7 @@ class _Exploration:
     def run(self, most_steps: int | None) -> Explored:
         matrices = start_state(self.request, self.k)
         everything = (1 << self.depth) - 1
-        scattering = everything if self.request is Request.ALLGATHER else 0
+        scattering = everything if self.request is CollectiveKind.ALLGATHER else 0
         start = tuple(self._number((matrix, scattering if matrix else 0)) for matrix in matrices)
         found, ids = self.found, {start: 0}
         found.states.append(start)
@@ -98,7 +100,7 @@ class _Exploration:
                         target = ids[state] = len(found.states)
                         found.states.append(state)
                         after.append(target)
-                    found.edges.append(Edge(source, grouping, collective, scatterings, target))
+                    found.edges.append(Transition(source, grouping, collective, scatterings, target))
             frontier = after
         for left in frontier:
             if is_goal(self.request, tuple(self.holdings[one][0] for one in found.states[left])):
@@ -136,7 +138,9 @@ class _Exploration:
         possible = 0
         results: list[Numbers] = [()] * len(STEPS)
         for collective, matrices in outcomes([matrix for matrix, _ in held], self.rows).items():
-            alike = collective is Step.BROADCAST or all(scattering == before for _, scattering in held)
+            alike = collective is CollectiveKind.BROADCAST or all(
+                scattering == before for _, scattering in held
+            )
             after = self._scattered(collective, before, grouping.levels) if alike else self.by_chance
             number = STEPS.index(collective)
             possible |= 1 << number
@@ -150,9 +154,9 @@ class _Exploration:
             self.holdings.append(holding)
         return number
 
-    def _scattered(self, collective: Step, before: int, levels: int) -> int:
-        if collective is Step.REDUCESCATTER:
+    def _scattered(self, collective: CollectiveKind, before: int, levels: int) -> int:
+        if collective is CollectiveKind.REDUCESCATTER:
             return before | levels if not before & levels else self.by_chance
-        if collective is Step.ALLGATHER:
+        if collective is CollectiveKind.ALLGATHER:
             return before & ~levels if before & levels == levels else self.by_chance
         return before

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from hemiola.synthesis.program import Form, Instruction, Step
+from hemiola.collectives import CollectiveKind
+from hemiola.synthesis.program import Form, Instruction
 
 Group = tuple[int, ...]
 """Devices of the hierarchy, in order; device numbers are mixed-radix, the outermost digit first."""
@@ -45,7 +46,7 @@ def grouping_of(instruction: Instruction, depth: int) -> Grouping:
     return Grouping(instruction.ancestor, end, instruction.form is Form.MASTER and end < depth)
 
 
-def instruction_of(grouping: Grouping, collective: Step, depth: int) -> Instruction:
+def instruction_of(grouping: Grouping, collective: CollectiveKind, depth: int) -> Instruction:
     """The one way that we write a grouping: InsideGroup where a group reaches down to the devices."""
     if grouping.end == depth:
         return Instruction(grouping.first, Form.INSIDE, collective)

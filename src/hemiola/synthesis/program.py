@@ -16,7 +16,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import ReductionError
+
+STEPS = (
+    CollectiveKind.ALLREDUCE,
+    CollectiveKind.REDUCESCATTER,
+    CollectiveKind.ALLGATHER,
+    CollectiveKind.REDUCE,
+    CollectiveKind.BROADCAST,
+)
+"""What a step can be; tables number them in this order."""
 
 
 class Form(Enum):
@@ -30,23 +40,13 @@ class Form(Enum):
     """As Parallel, only the first devices."""
 
 
-class Step(Enum):
-    """The collective of an instruction."""
-
-    ALLREDUCE = "allreduce"
-    REDUCESCATTER = "reducescatter"
-    ALLGATHER = "allgather"
-    REDUCE = "reduce"
-    BROADCAST = "broadcast"
-
-
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """One collective over all groups of a form at once."""
 
     slice_level: int
     form: Form
-    collective: Step
+    collective: CollectiveKind
     ancestor: int | None = None
     """The slice level that Parallel and Master stay inside of."""
 
@@ -109,12 +109,11 @@ def parse_instruction(text: str) -> Instruction:
             f"{text.strip()!r} is no step of a reduction; one reads allreduce(1, Parallel(0)) or allgather(1, InsideGroup)"
         )
     collective, level, form, ancestor = found.groups()
-    try:
-        return Instruction(
-            int(level), Form(form), Step(collective), None if ancestor is None else int(ancestor)
-        )
-    except ValueError:
+    if collective not in STEPS or form not in [one.value for one in Form]:
         raise ReductionError(
-            f"{text.strip()!r}: the collectives are {', '.join(one.value for one in Step)}, and the forms"
+            f"{text.strip()!r}: the collectives are {', '.join(STEPS)}, and the forms"
             f" {', '.join(one.value for one in Form)}"
-        ) from None
+        )
+    return Instruction(
+        int(level), Form(form), CollectiveKind(collective), None if ancestor is None else int(ancestor)
+    )

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hemiola.synthesis.explore import STEPS
-from hemiola.synthesis.program import ReductionProgram, Step
+from hemiola.collectives import CollectiveKind
+from hemiola.synthesis.program import STEPS, ReductionProgram
 from hemiola.synthesis.table import Table
 
 Path = tuple[int, ...]
@@ -21,7 +21,7 @@ Path = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheapestProgram:
     """A program and the sum of its steps' costs."""
 
     program: ReductionProgram
@@ -60,7 +60,7 @@ def steps_to_goal(table: Table) -> npt.NDArray[np.int64]:
     return distance
 
 
-def count_programs(table: Table, only: Collection[Step] = STEPS) -> list[int]:
+def count_programs(table: Table, only: Collection[CollectiveKind] = STEPS) -> list[int]:
     """How many programs have 1, 2, … steps, up to the longest; ``only`` these collectives."""
     allowed = np.isin(table.edges["collective"], [STEPS.index(step) for step in only])
     sources, targets = table.edges["source"][allowed], table.edges["target"][allowed]
@@ -78,7 +78,7 @@ def count_programs(table: Table, only: Collection[Step] = STEPS) -> list[int]:
     return counts
 
 
-def cheapest(table: Table, costs: npt.NDArray[np.float64], k: int = 1) -> list[Found]:
+def cheapest(table: Table, costs: npt.NDArray[np.float64], k: int = 1) -> list[CheapestProgram]:
     """The ``k`` programs of any length whose steps cost least in all; ``costs`` is for every edge.
 
     From the last state to the first, every state keeps its k cheapest ways to a goal, each as (cost, edge, which of the
@@ -103,7 +103,7 @@ def cheapest(table: Table, costs: npt.NDArray[np.float64], k: int = 1) -> list[F
     return [_follow(table, ways, number) for number in range(len(ways[0]))]
 
 
-def cheapest_of_each(table: Table, costs: npt.NDArray[np.float64]) -> list[Found]:
+def cheapest_of_each(table: Table, costs: npt.NDArray[np.float64]) -> list[CheapestProgram]:
     """The cheapest program for every column of ``costs``, a row for each edge: many questions in one walk."""
     first, targets = table.first_edges().tolist(), table.edges["target"]
     columns = np.arange(costs.shape[1])
@@ -118,18 +118,18 @@ def cheapest_of_each(table: Table, costs: npt.NDArray[np.float64]) -> list[Found
     return [_chosen(table, choice[:, column], float(least[0, column])) for column in columns.tolist()]
 
 
-def _chosen(table: Table, choice: npt.NDArray[np.int32], cost: float) -> Found:
+def _chosen(table: Table, choice: npt.NDArray[np.int32], cost: float) -> CheapestProgram:
     state, path = 0, []
     while state < table.first_goal:
         path.append(int(choice[state]))
         state = int(table.edges["target"][path[-1]])
-    return Found(table.program(tuple(path)), tuple(path), cost)
+    return CheapestProgram(table.program(tuple(path)), tuple(path), cost)
 
 
-def _follow(table: Table, ways: list[list[tuple[float, int, int]]], number: int) -> Found:
+def _follow(table: Table, ways: list[list[tuple[float, int, int]]], number: int) -> CheapestProgram:
     cost, edge, number = ways[0][number]
     path: list[int] = []
     while edge >= 0:
         path.append(edge)
         _, edge, number = ways[int(table.edges["target"][edge])][number]
-    return Found(table.program(tuple(path)), tuple(path), cost)
+    return CheapestProgram(table.program(tuple(path)), tuple(path), cost)

@@ -13,21 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hemiola.synthesis.program import Step
+from hemiola.collectives import CollectiveKind
 from hemiola.synthesis.state import Rows
 
 Matrices = tuple[int, ...]
 """What the members of a group hold, in order."""
 
 
-def outcomes(held: Sequence[int], rows: Rows) -> dict[Step, Matrices]:
+def outcomes(held: Sequence[int], rows: Rows) -> dict[CollectiveKind, Matrices]:
     """What every collective that may run on a group leaves in its members."""
-    found: dict[Step, Matrices] = {}
+    found: dict[CollectiveKind, Matrices] = {}
     first, size = held[0], len(held)
     if first == 0:
         return found
     if all(matrix | first == first for matrix in held):
-        found[Step.BROADCAST] = (first,) * size
+        found[CollectiveKind.BROADCAST] = (first,) * size
     second = held[1]
     shared = rows.of(first) & rows.of(second)
     if second == 0 or first & second:
@@ -39,19 +39,19 @@ def outcomes(held: Sequence[int], rows: Rows) -> dict[Step, Matrices]:
     return found
 
 
-def _sum(held: Sequence[int], rows: Rows, found: dict[Step, Matrices]) -> None:
+def _sum(held: Sequence[int], rows: Rows, found: dict[CollectiveKind, Matrices]) -> None:
     size, total, wanted = len(held), 0, rows.of(held[0])
     for matrix in held:
         if total & matrix or rows.of(matrix) != wanted:
             return
         total |= matrix
-    found[Step.ALLREDUCE] = (total,) * size
-    found[Step.REDUCE] = (total, *([0] * (size - 1)))
+    found[CollectiveKind.ALLREDUCE] = (total,) * size
+    found[CollectiveKind.REDUCE] = (total, *([0] * (size - 1)))
     if wanted.bit_count() % size == 0:
-        found[Step.REDUCESCATTER] = rows.parts(total, size)
+        found[CollectiveKind.REDUCESCATTER] = rows.parts(total, size)
 
 
-def _gather(held: Sequence[int], rows: Rows, found: dict[Step, Matrices]) -> None:
+def _gather(held: Sequence[int], rows: Rows, found: dict[CollectiveKind, Matrices]) -> None:
     total, taken, share = 0, 0, rows.of(held[0]).bit_count()
     for matrix in held:
         own = rows.of(matrix)
@@ -59,4 +59,4 @@ def _gather(held: Sequence[int], rows: Rows, found: dict[Step, Matrices]) -> Non
             return
         taken |= own
         total |= matrix
-    found[Step.ALLGATHER] = (total,) * len(held)
+    found[CollectiveKind.ALLGATHER] = (total,) * len(held)

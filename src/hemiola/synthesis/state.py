@@ -8,25 +8,20 @@ matrix has 4^n bits however many devices the machine has.
 
 from __future__ import annotations
 
-from enum import Enum
+from hemiola.collectives import CollectiveKind
+from hemiola.synthesis.program import STEPS
 
 State = tuple[int, ...]
 """The matrix of every device."""
 
 
-class Request(Enum):
-    """What is asked for: where a program starts, and what it has to reach."""
+REDUCTIONS = STEPS
+"""What programs are found for.
 
-    ALLREDUCE = "allreduce"
-    """Every device starts with its own contributions and ends with all sums."""
-    REDUCESCATTER = "reducescatter"
-    """Device d ends with the sum of chunk d, at least."""
-    ALLGATHER = "allgather"
-    """Device d starts with chunk d, complete, and ends with all."""
-    REDUCE = "reduce"
-    """The first device ends with all sums."""
-    BROADCAST = "broadcast"
-    """The first device starts with everything, the others with nothing, and all end with all."""
+All-reduce: every device starts with its own contributions and ends with all sums. Reduce-scatter: device d ends with the sum of
+chunk d, at least. All-gather: device d starts with chunk d, complete, and ends with all. Reduce: the first device ends with
+all sums. Broadcast: the first device starts with everything, the others with nothing, and all end with all.
+"""
 
 
 def row_ones(k: int, row: int) -> int:
@@ -44,21 +39,21 @@ def full(k: int) -> int:
     return (1 << (k * k)) - 1
 
 
-def start_state(request: Request, k: int) -> State:
+def start_state(request: CollectiveKind, k: int) -> State:
     """What devices hold before the first step."""
-    if request is Request.ALLGATHER:
+    if request is CollectiveKind.ALLGATHER:
         return tuple(row_ones(k, device) for device in range(k))
-    if request is Request.BROADCAST:
+    if request is CollectiveKind.BROADCAST:
         return (full(k), *([0] * (k - 1)))
     return tuple(column_ones(k, device) for device in range(k))
 
 
-def is_goal(request: Request, state: State) -> bool:
+def is_goal(request: CollectiveKind, state: State) -> bool:
     """Whether a request is fulfilled."""
     k = len(state)
-    if request is Request.REDUCE:
+    if request is CollectiveKind.REDUCE:
         return state[0] == full(k)
-    if request is Request.REDUCESCATTER:
+    if request is CollectiveKind.REDUCESCATTER:
         return all(matrix & row_ones(k, device) == row_ones(k, device) for device, matrix in enumerate(state))
     return all(matrix == full(k) for matrix in state)
 

@@ -9,7 +9,6 @@ is made anew.
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from collections import defaultdict
 from contextlib import suppress
@@ -21,11 +20,12 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from hemiola.cache import cache_folder
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import ReductionError
-from hemiola.synthesis.explore import STEPS, Explored, explore
+from hemiola.synthesis.explore import Explored, explore
 from hemiola.synthesis.groups import groupings, instruction_of
-from hemiola.synthesis.program import Instruction, ReductionProgram
-from hemiola.synthesis.state import Request
+from hemiola.synthesis.program import STEPS, Instruction, ReductionProgram
 
 VERSION = 1
 """Of the file's form."""
@@ -45,7 +45,7 @@ class Table:
     """All programs of a request, as the paths of a graph."""
 
     depth: int
-    request: Request
+    request: CollectiveKind
     num_states: int
     """Live ones: from which a goal can be reached."""
     num_explored: int
@@ -78,7 +78,7 @@ class Table:
 
 
 @lru_cache(maxsize=16)
-def table_of(depth: int, request: Request = Request.ALLREDUCE) -> Table:
+def table_of(depth: int, request: CollectiveKind = CollectiveKind.ALLREDUCE) -> Table:
     """The table of a request, from the cache folder where it has been made before."""
     if not 1 <= depth <= DEEPEST:
         raise ReductionError(
@@ -93,12 +93,6 @@ def table_of(depth: int, request: Request = Request.ALLREDUCE) -> Table:
     with suppress(OSError):  # a folder that cannot be written costs only time
         _write(path, table)
     return table
-
-
-def cache_folder() -> Path:
-    """Where tables are kept: below XDG_CACHE_HOME, or .cache of the home folder."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "hemiola"
 
 
 def live_part(explored: Explored) -> Table:
@@ -176,7 +170,7 @@ def _write(path: Path, table: Table) -> None:
     Path(file.name).replace(path)
 
 
-def _read(path: Path, depth: int, request: Request) -> Table | None:
+def _read(path: Path, depth: int, request: CollectiveKind) -> Table | None:
     """A kept table; None where there is none or it is not whole."""
     try:
         with np.load(path, allow_pickle=False) as kept:

@@ -174,6 +174,10 @@ class Network:
         """The directed edges of a mesh from a unit to another: edge e is 2e from its first unit to its second, else 2e + 1."""
         fabric = self.system.levels[depth - 1].fabric
         around, begin = start[:-1], start[-1]
+        # Meshes without missing units are alike.
+        key = (depth, around if self.system.missing else (), begin, end)
+        if key in self._paths:
+            return self._paths[key]
         found = shortest_path(
             [
                 edge
@@ -189,7 +193,12 @@ class Network:
                 f"no edges lead from {self.system.describe(start)} to"
                 f" {self.system.describe((*around, end))} in system {self.system.name!r}; add one to its mesh"
             )
+        self._paths[key] = found
         return found
+
+    @cached_property
+    def _paths(self) -> dict[tuple[int, Path, int, int], list[int]]:
+        return {}
 
     def _name_in(self, depth: int, level: _Level, link: int) -> str | None:
         about = self.system.levels[depth - 1]
@@ -230,8 +239,18 @@ class Network:
 
 
 def network_of(system: System, protocol: ProtocolCosts | None = None) -> Network:
-    """The network of a system, with capacities multiplied by the efficiency of a protocol."""
+    """The network of a system, with capacities multiplied by the efficiency of a protocol.
+
+    A network is kept beside its system, since searches ask for it thousands of times and paths through meshes take long.
+    """
     efficiency = protocol.efficiency if protocol is not None else 1.0
+    kept: dict[float, Network] = vars(system).setdefault("_networks", {})
+    if efficiency not in kept:
+        kept[efficiency] = _make_network(system, efficiency)
+    return kept[efficiency]
+
+
+def _make_network(system: System, efficiency: float) -> Network:
     capacities: list[Amounts] = []
     latencies: list[Amounts] = []
     levels: list[_Level] = []

@@ -100,7 +100,9 @@ class Compute:
     core_bandwidth: float = math.inf
     """The rate of a device whose core adds and copies one after the other; it replaces the rates above."""
     host_core_bandwidth: float = math.inf
-    """The same rate of all cores of a host together."""
+    """Of all cores of a host together."""
+    host_cores: int | None = None
+    """Cores of a host that its ranks share; None where every rank has one."""
 
     def __post_init__(self) -> None:
         *others, core, host_core = (bandwidth for bandwidth, _ in self.limits())

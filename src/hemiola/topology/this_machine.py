@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from threading import Barrier
@@ -13,6 +12,7 @@ from threading import Barrier
 import numpy as np
 
 from hemiola import _core
+from hemiola._core import ElementType, Operator
 from hemiola.topology.system import Compute, Level, Link, System
 
 THIS_MACHINE = "this-machine"
@@ -21,8 +21,6 @@ BUFFER_BYTES = 32 << 20
 """Larger than the part of a cache that one core has."""
 ROUND_SECONDS = 0.05
 NUM_ROUNDS = 4
-FLOAT32, SUM = 2, 0
-"""The numbers of the element type and of the operator in the C++ core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ def this_machine(num_ranks: int | None = None) -> System:
         name=name,
         levels=(Level("rank", num_ranks or rates.num_cores, Link(rates.copy, rates.copy)),),
         about=f"{rates.num_cores} cores, measured",
-        compute=Compute(rates.add, rates.copy, rates.all_add, rates.all_copy),
+        compute=Compute(rates.add, rates.copy, rates.all_add, rates.all_copy, host_cores=rates.num_cores),
     )
 
 
@@ -69,6 +67,8 @@ def measure_cores() -> CoreRates:
 def _measure(num_threads: int) -> tuple[float, float]:
     """The rates of additions and copies of several threads together, in bytes per second."""
     barrier = Barrier(num_threads)
+    from concurrent.futures import ThreadPoolExecutor  # only where this machine is measured
+
     with ThreadPoolExecutor(num_threads) as pool:
         found = list(pool.map(lambda _: _measure_one(barrier), range(num_threads)))
     adds, copies = (max(map(sum, zip(*(one[what] for one in found), strict=True))) for what in (0, 1))
@@ -81,7 +81,7 @@ def _measure_one(barrier: Barrier) -> tuple[list[float], list[float]]:
     for number in range(NUM_ROUNDS):
         stream = number % 2 == 0
         barrier.wait()
-        adds.append(_rate(lambda: _core.reduce(a, a, b, FLOAT32, SUM, stream)))  # noqa: B023
+        adds.append(_rate(lambda: _core.reduce(a, a, b, ElementType.FLOAT32, Operator.SUM, stream)))  # noqa: B023
         barrier.wait()
         copies.append(_rate(lambda: _core.copy(a, b, stream)))  # noqa: B023
     return adds, copies

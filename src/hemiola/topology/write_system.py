@@ -104,8 +104,9 @@ def _edge(edge: Edge) -> dict[str, Any]:
 
 
 def _rates(compute: Compute) -> dict[str, Any]:
-    names = [field.name for field in dataclasses.fields(Compute)]
-    return {name: _bandwidth(getattr(compute, name)) for name in names if getattr(compute, name) != math.inf}
+    names = [field.name for field in dataclasses.fields(Compute) if field.name != "host_cores"]
+    rates = {name: _bandwidth(getattr(compute, name)) for name in names if getattr(compute, name) != math.inf}
+    return rates if compute.host_cores is None else {**rates, "host_cores": compute.host_cores}
 
 
 def _protocol(protocol: ProtocolCosts) -> dict[str, Any]:

@@ -7,16 +7,22 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from hemiola.collectives import CollectiveKind
 from hemiola.compiler.deliver import deliver
 from hemiola.compiler.options import CompileOptions
 from hemiola.errors import FormatError
 from hemiola.ir.plan import Plan
 from hemiola.ir.targets import TARGETS
-from hemiola.tuning.candidates import Workshop
-from hemiola.tuning.tune import STOCK, Row, Window
+from hemiola.tuning.tune import STOCK, TunedSize, TunedWindow, Tuning
 
 CSV_NAME = "nccl_tuner.csv"
-NCCL_COLLECTIVES = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce")
+NCCL_COLLECTIVES = (
+    CollectiveKind.ALLREDUCE,
+    CollectiveKind.ALLGATHER,
+    CollectiveKind.REDUCESCATTER,
+    CollectiveKind.BROADCAST,
+    CollectiveKind.REDUCE,
+)
 
 
 def check_folder(folder: Path, kind: str) -> None:
@@ -29,21 +35,19 @@ def check_folder(folder: Path, kind: str) -> None:
         )
 
 
-def write_plans(windows: Sequence[Window], workshop: Workshop, folder: Path) -> list[Path]:
-    """A plan file for each window and each form of call, proven again after writing; nothing for the runtime's own choices.
-
-    Files state sizes as the runtime compares them: by the larger of a rank's two buffers.
-    """
-    check_folder(folder, workshop.kind)
+def write_plans(tuning: Tuning, folder: Path) -> list[Path]:
+    """A plan file for each window and each form of call, proven again after writing; nothing for the runtime's own choices."""
+    kind = tuning.request.kind
+    check_folder(folder, kind)
     written = []
-    for number, window in enumerate(windows):
+    for number, window in enumerate(tuning.windows):
         candidate = window.chosen.candidate
         if candidate is None:
             continue
-        for in_place in workshop.places:
+        for in_place in (False, True) if kind.facts.can_be_in_place else (False,):
             place = "inplace" if in_place else "outofplace"
-            path = folder / f"{workshop.kind}-{number:02d}-{candidate.algorithm}.{place}.plan"
-            plan = _within(workshop.plan(candidate, in_place=in_place), window, workshop)
+            path = folder / f"{kind}-{number:02d}-{candidate.algorithm}.{place}.plan"
+            plan = _within(tuning.space.proven_plan(candidate, in_place=in_place), window)
             deliver(plan, path, TARGETS["plan"], slots=CompileOptions().slots)
             written.append(path)
     return written
@@ -56,34 +60,22 @@ def _make(folder: Path) -> None:
         raise FormatError(f"{folder}: the folder cannot be made: {error.strerror}") from None
 
 
-def _within(plan: Plan, window: Window, workshop: Workshop) -> Plan:
-    factor = buffer_factor(workshop)
-    # The end is the last byte before the next window, so nothing falls between two.
-    return replace(
-        plan, min_bytes=window.min_bytes * factor, max_bytes=window.max_bytes * factor + (factor - 1)
-    )
+def _within(plan: Plan, window: TunedWindow) -> Plan:
+    return replace(plan, min_bytes=window.min_bytes, max_bytes=window.max_bytes)
 
 
-def buffer_factor(workshop: Workshop) -> int:
-    """How many times as large as its input the larger of a rank's two buffers is."""
-    inputs, outputs = workshop.collective.named_chunks()
-    return int(max(inputs.max(), outputs.max())) // int(inputs.max())
-
-
-def nccl_csv(windows: Sequence[Window], workshop: Workshop) -> list[str]:
+def nccl_csv(tuning: Tuning) -> list[str]:
     """Rows ``coll,min,max,algo,proto,channels,nNodes,nRanks``: the best choice among those that NCCL has, for every size."""
-    if workshop.kind not in NCCL_COLLECTIVES:
+    request, windows = tuning.request, tuning.windows
+    if request.kind not in NCCL_COLLECTIVES:
         return []
-    rows = [row for window in windows for row in window.rows if row.stock is not None]
-    ends = {row.num_bytes: window.max_bytes for window in windows for row in window.rows}
-    factor = buffer_factor(workshop)
+    rows = [row for window in windows for row in window.sizes if row.stock is not None]
+    ends = {row.num_bytes: window.max_bytes for window in windows for row in window.sizes}
     lines = []
     groups = [(choice, list(group)) for choice, group in groupby(rows, key=_nccl_choice)]
     for (choice, group), after in zip(groups, [*groups[1:], None], strict=True):
-        last = after[1][0].num_bytes * factor - 1 if after else ends[group[-1].num_bytes] * factor
-        words = (
-            workshop.kind, group[0].num_bytes * factor, last, *choice, workshop.system.num_hosts, workshop.num_ranks,
-        )  # fmt: skip
+        last = after[1][0].num_bytes - 1 if after else ends[group[-1].num_bytes]
+        words = (request.kind, group[0].num_bytes, last, *choice, len(set(request.hosts)), request.num_ranks)
         lines.append(",".join(map(str, words)))
     return lines
 
@@ -101,7 +93,7 @@ def write_nccl_csv(lines: Sequence[str], folder: Path) -> Path:
     return path
 
 
-def _nccl_choice(row: Row) -> tuple[str, str, int]:
+def _nccl_choice(row: TunedSize) -> tuple[str, str, int]:
     """Algorithm, protocol and channels, as NCCL calls them."""
     assert row.stock is not None
     assert row.stock.candidate is not None

@@ -23,7 +23,7 @@ from hemiola.runtime.plans.plan_source import (
     plan_digest,
 )
 from hemiola.tuning.layout import layout_of
-from hemiola.tuning.windows import WINDOWS, WITHOUT_WINDOW, Window
+from hemiola.tuning.windows import WINDOWS, WITHOUT_WINDOW, AlgorithmWindow
 from hemiola.units import format_bytes
 
 LIBRARY_SLOTS = 2
@@ -80,21 +80,21 @@ class LibraryPlans:
             raise no_plan(self.explain(request))
         return self._choice(window, request)
 
-    def _window(self, request: PlanRequest) -> Window | None:
+    def _window(self, request: PlanRequest) -> AlgorithmWindow | None:
         return next((window for window in WINDOWS[request.kind] if self._takes(window, request)), None)
 
-    def _choice(self, window: Window, request: PlanRequest) -> Choice:
+    def _choice(self, window: AlgorithmWindow, request: PlanRequest) -> Choice:
         built = self._build(window, request)
         return Choice(built.plan, built.digest, window.why)
 
-    def _takes(self, window: Window, request: PlanRequest) -> bool:
+    def _takes(self, window: AlgorithmWindow, request: PlanRequest) -> bool:
         return _misfit(window, request) is None and self._unmet_demand(window, request) is None
 
-    def _unmet_demand(self, window: Window, request: PlanRequest) -> str | None:
+    def _unmet_demand(self, window: AlgorithmWindow, request: PlanRequest) -> str | None:
         built = self._build(window, request)
         return unmet_demand(built.plan, built.verdict, request)
 
-    def _why_not(self, name: str, chosen: Window | None, request: PlanRequest) -> str:
+    def _why_not(self, name: str, chosen: AlgorithmWindow | None, request: PlanRequest) -> str:
         """Why an algorithm is not taken: an earlier row, a demand that it does not meet, the size, the layout."""
         rows = WINDOWS[request.kind]
         own = [window for window in rows if window.algorithm == name]
@@ -111,7 +111,7 @@ class LibraryPlans:
         assert reason is not None, name
         return reason
 
-    def _build(self, window: Window, request: PlanRequest) -> Built:
+    def _build(self, window: AlgorithmWindow, request: PlanRequest) -> Built:
         parameters = _parameters(window, request)
         key = (window.algorithm, tuple(parameters.items()))
         built = self._built.get(key)
@@ -122,14 +122,14 @@ class LibraryPlans:
         return built
 
 
-def _misfit(window: Window, request: PlanRequest) -> str | None:
+def _misfit(window: AlgorithmWindow, request: PlanRequest) -> str | None:
     """Why the layout or the size is not that of the window, or None."""
     limit = window.max_bytes(request.num_ranks)
     too_large = f"it is for up to {_written(limit)} here" if request.num_bytes > limit else None
     return window.when(layout_of(request.hosts)) or too_large
 
 
-def _parameters(window: Window, request: PlanRequest) -> dict[str, Parameter]:
+def _parameters(window: AlgorithmWindow, request: PlanRequest) -> dict[str, Parameter]:
     """All that the algorithm's builder takes, from the request and the window; always in the same order."""
     names = _names(window.algorithm)
     ends = {"root": request.root, "source": request.root, "destination": request.peer}

@@ -1,84 +1,32 @@
-"""tune: the best plan of the library for every size of a collective on a system, and why.
+"""tune: the best plan for every size of a request, and why.
 
-At every size, every candidate of one instance is timed. Before that, its cost card says how fast it can be at best, with any
-number of instances: the bytes of its busiest rank over the fastest link of a rank, and its steps times the shortest message;
-who cannot win by that is not timed. The best few then get twice as many instances as long as that makes them faster. What
-the runtime would have done anyway stays unless another plan is clearly faster, and so does the choice of the size before.
+At sizes sixteen times apart, all candidates are searched; at the sizes between them, those that were fastest at the two neighbours.
+What the runtime would have done anyway stays unless another plan is faster, and so does the plan of the size before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
-from hemiola.errors import LimitError, TopologyError
+from hemiola.cost.bounds.lower_bound import Bound
+from hemiola.cost.request import CollectiveRequest
+from hemiola.cost.time_source import TimeSource
+from hemiola.errors import TopologyError
 from hemiola.ir.plan import Plan
-from hemiola.runtime.plans.plan_source import PlanRequest
-from hemiola.simulator.bounds import Bound, lower_bound
-from hemiola.simulator.replay import simulate
-from hemiola.simulator.tiling import Tiling
-from hemiola.simulator.units_of_ranks import UnitsOfRanks, levels_of_units
-from hemiola.topology.system import System
-from hemiola.tuning.candidates import Candidate, Workshop
-from hemiola.tuning.library_plans import LibraryPlans
+from hemiola.simulator.runtimes.hemiola import HEMIOLA, HemiolaRuntime
+from hemiola.tuning.candidate import Candidate
+from hemiola.tuning.candidate_space import CandidateSpace
+from hemiola.tuning.plan_search import PlanSearch, TimedPlan
 from hemiola.units import format_bytes
 
-CLEARLY = 0.02
+TIE = 1e-3
 """A plan replaces another only where it takes this much less time."""
-MOST_CLIMBERS = 4
-"""Candidates that are tried with more instances."""
-TILES = (16 << 10, 64 << 10, 128 << 10)
-"""Smaller messages that are tried for the plan of a window, beside those that the runtime chooses."""
-
-Cost = Callable[[Plan, int, int], float]
-"""Seconds of a plan for an input of so many bytes a rank, in messages of so many bytes, 0 as the runtime chooses."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """A plan at a size; without a candidate it is what the runtime takes by itself."""
-
-    candidate: Candidate | None
-    plan: Plan
-    seconds: float
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return self.plan.name if self.candidate is None else str(self.candidate)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What was found at one size."""
-
-    num_bytes: int
-    chosen: Timed
-    default: Timed
-    second: Timed | None
-    """The best of other algorithms than the chosen."""
-    stock: Timed | None
-    """The best of those that NCCL has too."""
-    bound: Bound
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Neighbouring sizes with the same plan."""
-
-    min_bytes: int
-    max_bytes: int
-    rows: tuple[Row, ...]
-    tile_bytes: int
-    """Messages of this size are faster than what the runtime chooses; 0 where they are not."""
-    why: str
-
-    @property
-    def chosen(self) -> Timed:
-        """The plan, timed at the smallest size."""
-        return self.rows[0].chosen
-
+SEARCHED_FACTOR = 16
+"""Between sizes at which all candidates are searched."""
+NUM_KEPT = 8
+"""Candidates of such a size that are tried at its neighbours."""
 
 STOCK = {
     "allreduce_ring": "ring",
@@ -91,154 +39,201 @@ STOCK = {
 """Algorithms that NCCL has too, and how it calls them."""
 
 
-def simulated(system: System) -> Cost:
-    """Time by replay on a system."""
-    return lambda plan, num_bytes, tile: (
-        simulate(plan, system, num_bytes, tiling=Tiling(tile_bytes=tile)).seconds
-    )
+@dataclass(frozen=True, slots=True)
+class TunedSize:
+    """What was found at one size; all times are replayed."""
+
+    num_bytes: int
+    chosen: TimedPlan
+    default: TimedPlan
+    """What the runtime takes by itself."""
+    second: TimedPlan | None
+    """The best of other algorithms than the chosen."""
+    stock: TimedPlan | None
+    """The best of those that NCCL has too."""
+    bound: Bound
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "bytes": self.num_bytes,
+            "seconds": self.chosen.seconds,
+            "source": TimeSource.REPLAYED,
+            "default_seconds": self.default.seconds,
+            "bound_seconds": self.bound.seconds,
+        }
 
 
-def tune(
-    workshop: Workshop,
-    sizes: Sequence[int],
-    cost: Cost | None = None,
-    progress: Callable[[int], None] = lambda num_bytes: None,
-) -> list[Window]:
-    """The windows of a collective from the first to the last of ``sizes``, which ascend; ``cost`` is the simulator's."""
-    if workshop.num_ranks < 2:
-        raise TopologyError(f"system {workshop.system.name!r} has one device, and nothing to tune")
-    search = _Search(workshop, cost or simulated(workshop.system), list(workshop.candidates()))
-    rows: list[Row] = []
-    for num_bytes in sizes:
-        progress(num_bytes)
-        rows.append(search.row(num_bytes, rows[-1].chosen if rows else None))
-    return [search.window(group, sizes) for group in _same_plan(rows)]
+@dataclass(frozen=True, slots=True)
+class TunedWindow:
+    """Neighbouring sizes with the same plan."""
+
+    min_bytes: int
+    max_bytes: int
+    sizes: tuple[TunedSize, ...]
+    why: str
+
+    @property
+    def chosen(self) -> TimedPlan:
+        """The plan, timed at the smallest size."""
+        return self.sizes[0].chosen
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        candidate, plan = self.chosen.candidate, self.chosen.plan
+        return {
+            "min_bytes": self.min_bytes,
+            "max_bytes": self.max_bytes,
+            "plan": self.chosen.name,
+            "algorithm": plan.name if candidate is None else candidate.algorithm,
+            "program": None if candidate is None or candidate.program is None else str(candidate.program),
+            "parameters": {} if candidate is None else dict(candidate.parameters),
+            "is_default": candidate is None,
+            "instances": 1 if candidate is None else candidate.instances,
+            "channels": plan.num_channels,
+            "protocol": plan.protocol.value,
+            "message_bytes": plan.message_bytes,
+            "why": self.why,
+            "rows": [one.to_json() for one in self.sizes],
+        }
 
 
 @dataclass(frozen=True)
-class _Search:
-    workshop: Workshop
-    cost: Cost
-    candidates: list[Candidate]
+class Tuning:
+    """The plans of a request from a smallest to a largest size."""
 
-    def row(self, num_bytes: int, before: Timed | None) -> Row:
-        """The best plan at a size; ``before`` is the choice of the size before."""
-        default = self._default(num_bytes)
-        timed = self._race([one for one in self.candidates if one.algorithm not in STOCK], num_bytes, default)
-        stock = self._race([one for one in self.candidates if one.algorithm in STOCK], num_bytes, None)
-        ranked = sorted([*timed, *stock, default], key=lambda one: one.seconds)
-        chosen = self._settled(ranked[0], default, before, num_bytes)
-        return Row(
-            num_bytes,
+    request: CollectiveRequest
+    windows: tuple[TunedWindow, ...]
+    space: CandidateSpace
+
+    def window(self, num_bytes: int) -> TunedWindow:
+        """The window that a size falls into; sizes outside have the nearest one."""
+        return next((one for one in self.windows if num_bytes <= one.max_bytes), self.windows[-1])
+
+    def plan(self, num_bytes: int) -> Plan:
+        """The plan for a size."""
+        return self.window(num_bytes).chosen.plan
+
+    @property
+    def sizes(self) -> list[TunedSize]:
+        """All sizes that were tuned."""
+        return [size for window in self.windows for size in window.sizes]
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "collective": self.request.kind,
+            "system": self.request.system.name,
+            "num_ranks": self.request.num_ranks,
+            "num_groups": len(self.request.groups),
+            "windows": [window.to_json() for window in self.windows],
+        }
+
+
+def tune(
+    request: CollectiveRequest,
+    sizes: Sequence[int],
+    *,
+    runtime: HemiolaRuntime = HEMIOLA,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Tuning:
+    """The plans of a request at ``sizes``, which ascend; ``progress`` hears how many of them are done."""
+    if request.num_ranks < 2:
+        raise TopologyError(
+            f"a {request.kind} of one device on system {request.system.name!r} moves nothing, and there is nothing to tune"
+        )
+    search = PlanSearch(CandidateSpace(request), runtime)
+    return _Tuner(search, list(sizes)).run(progress)
+
+
+@dataclass(frozen=True)
+class _Tuner:
+    search: PlanSearch
+    sizes: list[int]
+
+    def run(self, progress: Callable[[int, int], None]) -> Tuning:
+        fast: dict[int, list[Candidate]] = {}
+        for size in self._searched_sizes():
+            progress(len(fast), len(self.sizes) + len(self._searched_sizes()))
+            fast[size] = self._fastest(size, self.search.space.candidates)
+        rows: list[TunedSize] = []
+        for size in self.sizes:
+            progress(len(fast) + len(rows), len(self.sizes) + len(fast))
+            rows.append(self._row(size, fast, rows[-1].chosen if rows else None))
+        windows = tuple(self._window(group) for group in _same_plan(rows))
+        return Tuning(self.search.request, windows, self.search.space)
+
+    def _searched_sizes(self) -> list[int]:
+        found = [self.sizes[0]]
+        for size in self.sizes:
+            if size >= found[-1] * SEARCHED_FACTOR:
+                found.append(size)
+        return found if found[-1] == self.sizes[-1] else [*found, self.sizes[-1]]
+
+    def _fastest(self, size: int, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """The fastest few, each of another family, and the fastest of those that NCCL has too."""
+        ranked = self.search.explore(size, [one for one in candidates if one.algorithm not in STOCK])
+        stock = self.search.explore(size, [one for one in candidates if one.algorithm in STOCK])
+        return [*_of_other_families(ranked)[:NUM_KEPT], *_of_other_families(stock)[:2]]
+
+    def _row(self, size: int, fast: dict[int, list[Candidate]], before: TimedPlan | None) -> TunedSize:
+        search = self.search
+        if size in fast:
+            ranked = fast[size]
+        else:
+            below = max((one for one in fast if one < size), default=None)
+            above = min((one for one in fast if one > size), default=None)
+            near = [one for known in (below, above) if known is not None for one in fast[known]]
+            ranked = self._fastest(size, list(dict.fromkeys(near)))
+        default = search.default(size)
+        ordinary = [one for one in ranked if one.algorithm not in STOCK]
+        stock = [one for one in ranked if one.algorithm in STOCK]
+        timed = [search.replayed(one, size) for one in (*ordinary[:3], *stock[:1])]
+        ordered = sorted([*timed, default], key=lambda one: one.seconds)
+        chosen = self._settled(ordered[0], default, before, size)
+        others = (one for one in ordered if _family(one) != _family(chosen) and one is not default)
+        return TunedSize(
+            size,
             chosen,
             default,
-            next((one for one in ranked if one.plan.name != chosen.plan.name and one is not default), None),
-            min(stock, key=lambda one: one.seconds, default=None),
-            lower_bound(self.workshop.collective, num_bytes, self.workshop.system),
+            next(others, None),
+            min((one for one in timed if _is_stock(one)), key=lambda one: one.seconds, default=None),
+            search.bound(size),
         )
 
-    def _settled(self, best: Timed, default: Timed, before: Timed | None, num_bytes: int) -> Timed:
-        """The default, or the choice before, where the best is not clearly better."""
-        enough = best.seconds / (1 - CLEARLY)
+    def _settled(self, best: TimedPlan, default: TimedPlan, before: TimedPlan | None, size: int) -> TimedPlan:
+        """The default, or the plan of the size before, where the best is not faster."""
+        enough = best.seconds / (1 - TIE)
         if default.seconds <= enough:
             return default
-        if before is not None and before.candidate is not None and before.candidate != best.candidate:
-            again = Timed(before.candidate, before.plan, self.cost(before.plan, num_bytes, 0))
-            return again if again.seconds <= enough else best
-        return best
+        if before is None or before.candidate is None or before.candidate == best.candidate:
+            return best
+        again = self.search.replayed(before.candidate, size)
+        return again if again.seconds <= enough else best
 
-    def _default(self, num_bytes: int) -> Timed:
-        shop = self.workshop
-        request = PlanRequest(
-            shop.kind, shop.num_ranks, shop.system.host_of_rank, num_bytes, False, shop.root, shop.peer
-        )
-        plan = LIBRARY.choose(request).plan
-        return Timed(None, plan, self.cost(plan, num_bytes, 0))
-
-    def _race(self, candidates: Sequence[Candidate], num_bytes: int, known: Timed | None) -> list[Timed]:
-        """Those who might win, timed, the most promising first; who cannot beat the best so far is not timed."""
-        found: list[Timed] = []
-        best = known.seconds if known is not None else float("inf")
-        floors = sorted((self._floor(one, num_bytes), number) for number, one in enumerate(candidates))
-        for floor, number in floors:
-            if floor >= best:
-                break
-            timed = self._timed(candidates[number], num_bytes)
-            found.append(timed)
-            best = min(best, timed.seconds)
-        for leader in _leaders(found):
-            found += self._climb(leader, num_bytes)
-        return found
-
-    def _climb(self, leader: Timed, num_bytes: int) -> Iterator[Timed]:
-        """The same with more and more instances, as long as each is faster than the one before."""
-        while leader.candidate is not None and (more := self.workshop.doubled(leader.candidate)) is not None:
-            timed = self._timed(more, num_bytes)
-            if timed.seconds >= leader.seconds:
-                return
-            yield timed
-            leader = timed
-
-    def _timed(self, candidate: Candidate, num_bytes: int) -> Timed:
-        plan = self.workshop.plan(candidate)
-        try:
-            return Timed(candidate, plan, self.cost(plan, num_bytes, 0))
-        except LimitError:  # a message of so many chunks fits in no slot
-            return Timed(candidate, plan, float("inf"))
-
-    def _floor(self, candidate: Candidate, num_bytes: int) -> float:
-        """What no run of this algorithm can beat: the bytes of its busiest rank, and its steps."""
-        card, devices = self.workshop.card(candidate), self._devices
-        numbers = self.workshop.system.protocols.get(candidate.protocol.value)
-        efficiency, step = (numbers.efficiency, numbers.message_seconds) if numbers else (1.0, 0.0)
-        out, into = float(devices.capacity_out.max()), float(devices.capacity_in.max())
-        flowing = max(float(card.sent) / out, float(card.received) / into) * num_bytes / efficiency
-        return max(flowing, card.steps * (float(devices.crossing_latency.min()) + step))
-
-    @cached_property
-    def _devices(self) -> UnitsOfRanks:
-        return levels_of_units(self.workshop.system, self.workshop.num_ranks)[-1]
-
-    def window(self, rows: Sequence[Row], sizes: Sequence[int]) -> Window:
-        """Neighbouring sizes with one plan, up to where the next begins."""
-        last = rows[-1]
-        after = next((size for size in sizes if size > last.num_bytes), None)
-        tile = self._tile(last)
-        return Window(
-            rows[0].num_bytes,
-            last.num_bytes if after is None else after - 1,
-            tuple(rows),
-            tile,
-            _why(rows, tile),
-        )
-
-    def _tile(self, row: Row) -> int:
-        """The size of messages with which the largest size of a window is clearly faster, or 0."""
-        times = {tile: self._tiled(row, tile) for tile in TILES}
-        best = min(times, key=lambda tile: times[tile])
-        return best if times[best] < row.chosen.seconds * (1 - CLEARLY) else 0
-
-    def _tiled(self, row: Row, tile: int) -> float:
-        try:
-            return self.cost(row.chosen.plan, row.num_bytes, tile)
-        except LimitError:
-            return float("inf")
+    def _window(self, rows: Sequence[TunedSize]) -> TunedWindow:
+        last = rows[-1].num_bytes
+        after = next((size for size in self.sizes if size > last), None)
+        return TunedWindow(rows[0].num_bytes, last if after is None else after - 1, tuple(rows), _why(rows))
 
 
-LIBRARY = LibraryPlans()
-"""What the runtime takes by itself; compiled plans are kept between calls."""
+def _of_other_families(ranked: Sequence[Candidate]) -> list[Candidate]:
+    found: dict[tuple[object, ...], Candidate] = {}
+    for one in ranked:
+        found.setdefault(one.family, one)
+    return list(found.values())
 
 
-def _leaders(timed: Sequence[Timed]) -> list[Timed]:
-    """The fastest, and of every protocol its own: with more instances the order among protocols changes."""
-    ranked = sorted(timed, key=lambda one: one.seconds)
-    protocols = dict.fromkeys(one.plan.protocol for one in ranked)
-    first = [next(one for one in ranked if one.plan.protocol is protocol) for protocol in protocols]
-    return list({id(one): one for one in (*ranked[:MOST_CLIMBERS], *first)}.values())
+def _family(timed: TimedPlan) -> object:
+    return timed.plan.name if timed.candidate is None else timed.candidate.family
 
 
-def _same_plan(rows: Sequence[Row]) -> list[list[Row]]:
-    groups: list[list[Row]] = []
+def _is_stock(timed: TimedPlan) -> bool:
+    return timed.candidate is not None and timed.candidate.algorithm in STOCK
+
+
+def _same_plan(rows: Sequence[TunedSize]) -> list[list[TunedSize]]:
+    groups: list[list[TunedSize]] = []
     for row in rows:
         if groups and _key(groups[-1][-1].chosen) == _key(row.chosen):
             groups[-1].append(row)
@@ -247,17 +242,16 @@ def _same_plan(rows: Sequence[Row]) -> list[list[Row]]:
     return groups
 
 
-def _key(timed: Timed) -> tuple[object, ...]:
+def _key(timed: TimedPlan) -> tuple[object, ...]:
     return (timed.candidate,) if timed.candidate is not None else (None, id(timed.plan))
 
 
-def _why(rows: Sequence[Row], tile: int) -> str:
+def _why(rows: Sequence[TunedSize]) -> str:
     """The reason in a sentence, from the largest size of the window."""
     row = rows[-1]
-    chosen = row.chosen
-    words = []
+    chosen, words = row.chosen, []
     if chosen.candidate is None:
-        words.append("the runtime's own choice, and nothing is clearly faster")
+        words.append("the runtime's own choice, and nothing is faster")
     else:
         words.append(
             f"{row.default.seconds / chosen.seconds:.2f} times as fast as the runtime's own {row.default.name}"
@@ -266,6 +260,4 @@ def _why(rows: Sequence[Row], tile: int) -> str:
         words.append(f"{100 * (row.second.seconds / chosen.seconds - 1):.0f} % before {row.second.name}")
     if row.bound.seconds > 0:
         words.append(f"{chosen.seconds / row.bound.seconds:.2f} times the bound")
-    if tile:
-        words.append(f"faster still with tiles of {format_bytes(tile)}")
     return f"at {format_bytes(row.num_bytes)}: {', '.join(words)}"

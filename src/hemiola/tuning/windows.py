@@ -1,8 +1,8 @@
 """The windows: which algorithm of the library is taken where, up to which size. One table, to be edited.
 
 The rows of a collective are asked from the first to the last, and the first one whose condition holds for the
-layout of the ranks, and whose limit the size does not pass, is taken. Sizes are the input of one rank, or of
-the root where only the root has one.
+layout of the ranks, and whose limit the size does not pass, is taken. Sizes are the bytes of the collective
+(`collectives.kinds`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from hemiola.collectives import CollectiveKind
 from hemiola.tuning.layout import Layout
 from hemiola.units import LARGEST
 
@@ -23,11 +24,11 @@ MOST_IN_A_RING = 128
 Condition = Callable[[Layout], str | None]
 """None where it holds, otherwise why not."""
 Limit = Callable[[int], int]
-"""The most bytes of one rank, by the number of ranks."""
+"""The most bytes of the collective, by the number of ranks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class AlgorithmWindow:
     """A row: where an algorithm is taken, and why there."""
 
     when: Condition
@@ -81,9 +82,14 @@ def ring_length(layout: Layout) -> str | None:
     return None if layout.num_ranks <= MOST_IN_A_RING else f"it is for up to {MOST_IN_A_RING} ranks"
 
 
-def per_rank(num_bytes: int) -> Limit:
-    """Whatever the number of ranks."""
+def whole(num_bytes: int) -> Limit:
+    """Of the collective, whatever the number of ranks."""
     return lambda num_ranks: num_bytes
+
+
+def per_share(num_bytes: int) -> Limit:
+    """Of what each rank contributes, where the collective has a share of every rank."""
+    return lambda num_ranks: num_bytes * num_ranks
 
 
 def of_all_ranks(num_bytes: int) -> Limit:
@@ -91,72 +97,72 @@ def of_all_ranks(num_bytes: int) -> Limit:
     return lambda num_ranks: num_bytes // num_ranks
 
 
-NO_LIMIT = per_rank(LARGEST)
+NO_LIMIT = whole(LARGEST)
 
 ALL_PAIRS = {"inside": "allpairs", "across": "allpairs"}
 HALVING = {"inside": "halving", "across": "halving"}
 RINGS = {"inside": "ring", "across": "ring"}
 
-WINDOWS: Mapping[str, tuple[Window, ...]] = {
-    "allreduce": (
-        Window(few_on_one_host, of_all_ranks(64 * KIB), "allreduce_one_step", "one step; so small that adding up everything everywhere costs less than a second step"),
-        Window(few, of_all_ranks(16 * KIB), "allreduce_one_step", "one step; so small that only the number of steps counts"),
-        Window(few_alike, per_rank(256 * KIB), "allreduce_allpairs", "two steps with the bytes of a ring"),
-        Window(few_host_levels, per_rank(MIB), "allreduce_hierarchical", "four steps, and the fewest bytes between hosts", ALL_PAIRS),
-        Window(host_levels, per_rank(MIB), "allreduce_hierarchical", "few steps, and the fewest bytes between hosts", HALVING),
-        Window(host_levels, NO_LIMIT, "allreduce_hierarchical", "the fewest bytes between hosts, in rings of neighbours", RINGS),
-        Window(anywhere, per_rank(256 * KIB), "allreduce_halving_doubling", "the bytes of a ring in few steps"),
-        Window(ring_length, NO_LIMIT, "allreduce_ring", "the fewest bytes, over two neighbours only"),
-        Window(anywhere, NO_LIMIT, "allreduce_halving_doubling", "the bytes of a ring, which is too long here"),
+WINDOWS: Mapping[CollectiveKind, tuple[AlgorithmWindow, ...]] = {
+    CollectiveKind.ALLREDUCE: (
+        AlgorithmWindow(few_on_one_host, of_all_ranks(64 * KIB), "allreduce_one_step", "one step; so small that adding up everything everywhere costs less than a second step"),
+        AlgorithmWindow(few, of_all_ranks(16 * KIB), "allreduce_one_step", "one step; so small that only the number of steps counts"),
+        AlgorithmWindow(few_alike, whole(256 * KIB), "allreduce_allpairs", "two steps with the bytes of a ring"),
+        AlgorithmWindow(few_host_levels, whole(MIB), "allreduce_hierarchical", "four steps, and the fewest bytes between hosts", ALL_PAIRS),
+        AlgorithmWindow(host_levels, whole(MIB), "allreduce_hierarchical", "few steps, and the fewest bytes between hosts", HALVING),
+        AlgorithmWindow(host_levels, NO_LIMIT, "allreduce_hierarchical", "the fewest bytes between hosts, in rings of neighbours", RINGS),
+        AlgorithmWindow(anywhere, whole(256 * KIB), "allreduce_halving_doubling", "the bytes of a ring in few steps"),
+        AlgorithmWindow(ring_length, NO_LIMIT, "allreduce_ring", "the fewest bytes, over two neighbours only"),
+        AlgorithmWindow(anywhere, NO_LIMIT, "allreduce_halving_doubling", "the bytes of a ring, which is too long here"),
     ),
-    "allgather": (
-        Window(few_on_one_host, NO_LIMIT, "allgather_allpairs", "one step with the bytes of a ring"),
-        Window(few_alike, per_rank(256 * KIB), "allgather_allpairs", "one step with the bytes of a ring"),
-        Window(few_host_levels, per_rank(256 * KIB), "allgather_hierarchical", "two steps, and the fewest bytes between hosts", ALL_PAIRS),
-        Window(host_levels, NO_LIMIT, "allgather_hierarchical", "the fewest bytes between hosts, in rings of neighbours", RINGS),
-        Window(anywhere, per_rank(16 * KIB), "allgather_recursive_doubling", "the bytes of a ring in few steps"),
-        Window(ring_length, NO_LIMIT, "allgather_ring", "over two neighbours only"),
-        Window(anywhere, NO_LIMIT, "allgather_recursive_doubling", "the bytes of a ring, which is too long here"),
+    CollectiveKind.ALLGATHER: (
+        AlgorithmWindow(few_on_one_host, NO_LIMIT, "allgather_allpairs", "one step with the bytes of a ring"),
+        AlgorithmWindow(few_alike, per_share(256 * KIB), "allgather_allpairs", "one step with the bytes of a ring"),
+        AlgorithmWindow(few_host_levels, per_share(256 * KIB), "allgather_hierarchical", "two steps, and the fewest bytes between hosts", ALL_PAIRS),
+        AlgorithmWindow(host_levels, NO_LIMIT, "allgather_hierarchical", "the fewest bytes between hosts, in rings of neighbours", RINGS),
+        AlgorithmWindow(anywhere, per_share(16 * KIB), "allgather_recursive_doubling", "the bytes of a ring in few steps"),
+        AlgorithmWindow(ring_length, NO_LIMIT, "allgather_ring", "over two neighbours only"),
+        AlgorithmWindow(anywhere, NO_LIMIT, "allgather_recursive_doubling", "the bytes of a ring, which is too long here"),
     ),
-    "reducescatter": (
-        Window(few_alike, per_rank(256 * KIB), "reducescatter_allpairs", "one step with the bytes of a ring"),
-        Window(few_host_levels, per_rank(MIB), "reducescatter_hierarchical", "two steps, and the fewest bytes between hosts", ALL_PAIRS),
-        Window(host_levels, NO_LIMIT, "reducescatter_hierarchical", "the fewest bytes between hosts, in rings of neighbours", RINGS),
-        Window(anywhere, per_rank(256 * KIB), "reducescatter_recursive_halving", "the bytes of a ring in few steps"),
-        Window(ring_length, NO_LIMIT, "reducescatter_ring", "over two neighbours only"),
-        Window(anywhere, NO_LIMIT, "reducescatter_recursive_halving", "the bytes of a ring, which is too long here"),
+    CollectiveKind.REDUCESCATTER: (
+        AlgorithmWindow(few_alike, whole(256 * KIB), "reducescatter_allpairs", "one step with the bytes of a ring"),
+        AlgorithmWindow(few_host_levels, whole(MIB), "reducescatter_hierarchical", "two steps, and the fewest bytes between hosts", ALL_PAIRS),
+        AlgorithmWindow(host_levels, NO_LIMIT, "reducescatter_hierarchical", "the fewest bytes between hosts, in rings of neighbours", RINGS),
+        AlgorithmWindow(anywhere, whole(256 * KIB), "reducescatter_recursive_halving", "the bytes of a ring in few steps"),
+        AlgorithmWindow(ring_length, NO_LIMIT, "reducescatter_ring", "over two neighbours only"),
+        AlgorithmWindow(anywhere, NO_LIMIT, "reducescatter_recursive_halving", "the bytes of a ring, which is too long here"),
     ),
-    "alltoall": (
-        Window(host_levels, per_rank(32 * KIB), "alltoall_two_step", "fewer and larger messages between hosts"),
-        Window(anywhere, NO_LIMIT, "alltoall_allpairs", "every byte is sent once"),
+    CollectiveKind.ALLTOALL: (
+        AlgorithmWindow(host_levels, whole(32 * KIB), "alltoall_two_step", "fewer and larger messages between hosts"),
+        AlgorithmWindow(anywhere, NO_LIMIT, "alltoall_allpairs", "every byte is sent once"),
     ),
-    "alltonext": (
-        Window(anywhere, NO_LIMIT, "alltonext_direct", "every byte is sent once"),
+    CollectiveKind.ALLTONEXT: (
+        AlgorithmWindow(anywhere, NO_LIMIT, "alltonext_direct", "every byte is sent once"),
     ),
-    "broadcast": (
-        Window(one_host, per_rank(MIB), "broadcast_tree", "few steps", {"chunks": 1}),
-        Window(anywhere, per_rank(64 * KIB), "broadcast_tree", "few steps", {"chunks": 1}),
-        Window(ring_length, NO_LIMIT, "broadcast_chain", "every rank passes on as much as it receives, to its neighbour"),
-        Window(anywhere, NO_LIMIT, "broadcast_tree", "few steps; a chain is too long here"),
+    CollectiveKind.BROADCAST: (
+        AlgorithmWindow(one_host, whole(MIB), "broadcast_tree", "few steps", {"chunks": 1}),
+        AlgorithmWindow(anywhere, whole(64 * KIB), "broadcast_tree", "few steps", {"chunks": 1}),
+        AlgorithmWindow(ring_length, NO_LIMIT, "broadcast_chain", "every rank passes on as much as it receives, to its neighbour"),
+        AlgorithmWindow(anywhere, NO_LIMIT, "broadcast_tree", "few steps; a chain is too long here"),
     ),
-    "reduce": (
-        Window(one_host, per_rank(MIB), "reduce_tree", "few steps", {"chunks": 1}),
-        Window(anywhere, per_rank(64 * KIB), "reduce_tree", "few steps", {"chunks": 1}),
-        Window(ring_length, NO_LIMIT, "reduce_chain", "every rank passes on as much as it receives, to its neighbour"),
-        Window(anywhere, NO_LIMIT, "reduce_tree", "few steps; a chain is too long here"),
+    CollectiveKind.REDUCE: (
+        AlgorithmWindow(one_host, whole(MIB), "reduce_tree", "few steps", {"chunks": 1}),
+        AlgorithmWindow(anywhere, whole(64 * KIB), "reduce_tree", "few steps", {"chunks": 1}),
+        AlgorithmWindow(ring_length, NO_LIMIT, "reduce_chain", "every rank passes on as much as it receives, to its neighbour"),
+        AlgorithmWindow(anywhere, NO_LIMIT, "reduce_tree", "few steps; a chain is too long here"),
     ),
-    "gather": (
-        Window(few, NO_LIMIT, "gather_direct", "every byte is sent once, and the root has few to listen to"),
-        Window(anywhere, per_rank(16 * KIB), "gather_tree", "few messages for the root"),
-        Window(anywhere, NO_LIMIT, "gather_direct", "every byte is sent once"),
+    CollectiveKind.GATHER: (
+        AlgorithmWindow(few, NO_LIMIT, "gather_direct", "every byte is sent once, and the root has few to listen to"),
+        AlgorithmWindow(anywhere, per_share(16 * KIB), "gather_tree", "few messages for the root"),
+        AlgorithmWindow(anywhere, NO_LIMIT, "gather_direct", "every byte is sent once"),
     ),
-    "scatter": (
-        Window(few, NO_LIMIT, "scatter_direct", "every byte is sent once, and the root has few to serve"),
-        Window(anywhere, per_rank(MIB), "scatter_tree", "few messages for the root"),
-        Window(anywhere, NO_LIMIT, "scatter_direct", "every byte is sent once"),
+    CollectiveKind.SCATTER: (
+        AlgorithmWindow(few, NO_LIMIT, "scatter_direct", "every byte is sent once, and the root has few to serve"),
+        AlgorithmWindow(anywhere, whole(MIB), "scatter_tree", "few messages for the root"),
+        AlgorithmWindow(anywhere, NO_LIMIT, "scatter_direct", "every byte is sent once"),
     ),
-    "sendrecv": (
-        Window(anywhere, NO_LIMIT, "sendrecv", "the one way there is"),
+    CollectiveKind.SENDRECV: (
+        AlgorithmWindow(anywhere, NO_LIMIT, "sendrecv", "the one way there is"),
     ),
 }  # fmt: skip
 """By collective, in the order in which they are asked; the last row of each takes what is left."""

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
+from hemiola.collectives import CollectiveKind
 from hemiola.integrations.torch.reduction_executor import ReductionExecutor
 from hemiola.synthesis.program import parse_program
 from hemiola.synthesis.search import programs_up_to
-from hemiola.synthesis.state import Request
 from hemiola.synthesis.table import table_of
 
 
@@ -73,7 +73,12 @@ def other_requests(factors: tuple[int, ...]) -> list[str]:
     """Which requests beside all-reduce did not leave this rank with what they promise."""
     rank, size = dist.get_rank(), dist.get_world_size()
     wrong = []
-    for request in (Request.REDUCESCATTER, Request.ALLGATHER, Request.REDUCE, Request.BROADCAST):
+    for request in (
+        CollectiveKind.REDUCESCATTER,
+        CollectiveKind.ALLGATHER,
+        CollectiveKind.REDUCE,
+        CollectiveKind.BROADCAST,
+    ):
         for program in programs_up_to(table_of(len(factors), request), 2):
             executor = ReductionExecutor(program, factors, [list(range(size))], request=request)
             given = torch.stack([torch.arange(3.0) + 10 * chunk + 100 * rank for chunk in range(size)])
@@ -84,10 +89,12 @@ def other_requests(factors: tuple[int, ...]) -> list[str]:
             total = torch.stack(every).sum(dim=0)
             executor.run(given)
             right = {
-                Request.REDUCESCATTER: torch.equal(given[rank], total[rank]),
-                Request.ALLGATHER: all(torch.equal(given[one], every[one][one]) for one in range(size)),
-                Request.REDUCE: rank != 0 or torch.equal(given, total),
-                Request.BROADCAST: torch.equal(given, every[0]),
+                CollectiveKind.REDUCESCATTER: torch.equal(given[rank], total[rank]),
+                CollectiveKind.ALLGATHER: all(
+                    torch.equal(given[one], every[one][one]) for one in range(size)
+                ),
+                CollectiveKind.REDUCE: rank != 0 or torch.equal(given, total),
+                CollectiveKind.BROADCAST: torch.equal(given, every[0]),
             }[request]
             wrong += [] if right else [f"{request.value}: {program}"]
             executor.close()

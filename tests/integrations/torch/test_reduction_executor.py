@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from hemiola.cost.group_shape import regular_factors
+from hemiola.placement.axes import Axis
+from hemiola.placement.groups import device_groups
+from hemiola.placement.matrix import ParallelismMatrix
 from hemiola.synthesis.search import programs_up_to
-from hemiola.synthesis.share import Matrix, device_groups, factors_of
 from hemiola.synthesis.table import table_of
+from hemiola.topology.system import Level, Link, System
 from integrations.torch import reductions
 from integrations.torch.torch_ranks import TorchRanks
 
@@ -64,9 +69,12 @@ def test_all_programs_of_two_factors_on_gloo_and_on_hemiola(eight: TorchRanks) -
 @pytest.mark.slow
 def test_two_axes_with_a_merged_level(eight: TorchRanks) -> None:
     """Levels (2, 4), axes 2x2 on both levels and 2 inside, reduced over two of three: factors (2, 2) and (1, 4)."""
-    matrix: Matrix = ((2, 1), (1, 2), (1, 2))
-    for rows in ([0, 1], [1, 2], [0, 1, 2]):
-        factors = tuple(factor for factor in factors_of(matrix, rows) if factor > 1)
-        groups = [list(group) for group in device_groups(matrix, rows)]
+    axes = tuple(Axis(name, 2) for name in "abc")
+    matrix = ParallelismMatrix(axes, (2, 4), ((2, 1), (1, 2), (1, 2)))
+    system = System("2x4", (Level("host", 2, Link(1e9, 1e9)), Level("gpu", 4, Link(1e9, 1e9))))
+    for over, wanted in (("ab", (2, 2)), ("bc", (1, 4)), ("abc", (2, 4))):
+        table = np.sort(device_groups(matrix, over), axis=1)
+        assert regular_factors(system, table) == wanted
+        factors, groups = tuple(factor for factor in wanted if factor > 1), table.tolist()
         programs = texts(len(factors), 3)[:10]
         assert set(eight.run(reductions.sums, programs, factors, groups, "gloo")) == {len(programs)}

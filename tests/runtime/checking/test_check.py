@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hemiola.collectives import (
-    KINDS,
+    FACTS,
     AllGather,
     AllReduce,
     AllToAll,
@@ -55,7 +55,7 @@ MAKERS: tuple[Callable[[int], Collective], ...] = (
 def trials(draw: st.DrawFn) -> Trial:
     """Any collective in any form, element type and operator, with small shares."""
     collective = draw(st.sampled_from(MAKERS))(draw(st.integers(2, 5)))
-    in_place = KINDS[collective.kind].can_be_in_place and draw(st.booleans())
+    in_place = FACTS[collective.kind].can_be_in_place and draw(st.booleans())
     return Trial(
         collective.with_place(in_place=in_place).refine(draw(st.integers(1, 3))),
         share=draw(st.integers(0, 9)),
@@ -89,7 +89,7 @@ def run(
         total = parts[0]
         for part in parts[1:]:
             total = step(trial, total, part)
-        if trial.op == "avg" and KINDS[trial.collective.kind].sums:
+        if trial.op == "avg" and FACTS[trial.collective.kind].sums:
             total = divide(trial, total)
         outputs[rank][index * share : (index + 1) * share] = total
     return outputs

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hemiola._core import ElementType, Operator
 from hemiola.errors import CollectiveError
-from hemiola.runtime.communicator.arrays import ELEMENTS, address_of, as_array, element_of
+from hemiola.runtime.communicator.arrays import address_of, as_array, element_of
 from hemiola.runtime.communicator.communicator import Communicator
-from hemiola.runtime.communicator.numbers import NUMBERS
+from hemiola.runtime.communicator.numbers import CORE_OPERATORS, NUMBERS, OPERATORS
 from runtime.worlds import on_ranks
 
 
@@ -28,9 +29,16 @@ class DlpackOnly:
         return self._owner.__dlpack_device__()
 
 
-def test_every_element_type_has_its_number() -> None:
-    assert list(ELEMENTS) == list(NUMBERS)
-    assert sorted(ELEMENTS.values()) == list(range(8))
+def test_every_element_type_of_the_core_is_known() -> None:
+    assert [number.type for number in NUMBERS.values()] == list(ElementType)
+    for name, number in NUMBERS.items():
+        assert name == number.name
+        assert number.storage.itemsize == number.type.num_bytes
+
+
+def test_every_operator_of_the_core_is_known() -> None:
+    assert OPERATORS == ("sum", "prod", "min", "max", "avg")
+    assert set(CORE_OPERATORS.values()) == set(Operator)
 
 
 @pytest.mark.parametrize("name", [name for name in NUMBERS if name != "bfloat16"])

@@ -7,7 +7,7 @@ import pytest
 
 from hand_made import block, ring, step
 from hemiola.algorithms.library import build
-from hemiola.collectives import KINDS, Collective, Custom
+from hemiola.collectives import FACTS, Collective, CollectiveKind, Custom
 from hemiola.compiler.compile import compile_program
 from hemiola.errors import CollectiveError
 from hemiola.ir.plan import Plan
@@ -54,14 +54,14 @@ def plan_for(collective: Collective) -> Plan:
 
 
 def test_the_table_has_every_collective() -> None:
-    places = {(kind, place) for kind, row in KINDS.items() for place in {False, row.can_be_in_place}}
+    places = {(kind, place) for kind, row in FACTS.items() for place in {False, row.can_be_in_place}}
     assert set(SHARES) == {(kind, place) for kind, place in places if kind != "custom"}
 
 
 @pytest.mark.parametrize(("kind", "in_place"), SHARES, ids=str)
 def test_shares_of_every_collective(kind: str, in_place: bool) -> None:
     for chunks in (1, 4):
-        plan = plan_for(Collective(kind, 3, chunks, in_place, root=1, peer=2))
+        plan = plan_for(Collective(CollectiveKind(kind), 3, chunks, in_place, root=1, peer=2))
         assert [Shares.of(plan, rank) for rank in range(3)] == [
             Shares(*row) for row in SHARES[kind, in_place]
         ]
@@ -116,7 +116,7 @@ def test_a_call_in_words() -> None:
 def test_avg_is_for_what_adds_up() -> None:
     """Data that is only moved is not divided, whatever the operator."""
     plan = compile_program(build("allgather_ring", {"ranks": "2"})).plan
-    assert not KINDS[plan.collective.kind].sums
+    assert not FACTS[plan.collective.kind].sums
 
     def body(world: Communicator) -> list[int]:
         output = np.zeros(2, np.int64)

@@ -11,14 +11,15 @@ import pytest
 
 from hand_made import block, ring, step
 from hemiola.algorithms.library import ALGORITHMS
-from hemiola.collectives import Buffer, Custom
+from hemiola.collectives import Buffer, CollectiveKind, Custom
 from hemiola.compiler.compile import compile_program
 from hemiola.errors import CollectiveError, RunError
 from hemiola.ir.opcodes import Opcode
 from hemiola.ir.plan import Plan, Protocol, Rows
 from hemiola.ir.verdict import FailureKind
 from hemiola.ir.verify import verify
-from hemiola.runtime.plans import plan_source
+from hemiola.runtime import default_source
+from hemiola.runtime.default_source import provide_default
 from hemiola.runtime.plans.demands import moves_directly, unmet_demand
 from hemiola.runtime.plans.judge import SLOTS, judge
 from hemiola.runtime.plans.plan_source import (
@@ -30,11 +31,10 @@ from hemiola.runtime.plans.plan_source import (
     default_plans,
     no_plan,
     plan_digest,
-    provide_default,
 )
 from mutations import plan_of
 
-REQUEST = PlanRequest("allreduce", 2, (0, 0), 1024, in_place=True)
+REQUEST = PlanRequest(CollectiveKind.ALLREDUCE, 2, (0, 0), 1024, in_place=True)
 
 
 class OnePlan:
@@ -81,12 +81,12 @@ def test_a_contradictory_request_is_explained(change: dict[str, object], message
 
 def test_a_request_reads_as_a_question() -> None:
     assert str(REQUEST) == "allreduce of 2 ranks on 1 host, 1KiB, in place"
-    asked = PlanRequest("sendrecv", 3, (0, 0, 1), 0, False, root=2, peer=1, same_expression=True)
+    asked = PlanRequest(CollectiveKind.SENDRECV, 3, (0, 0, 1), 0, False, root=2, peer=1, same_expression=True)
     assert str(asked) == (
         "sendrecv of 3 ranks on 2 hosts, 0B, out of place, from rank 2 to rank 1, the same bits on all ranks"
     )
-    assert str(replace(REQUEST, kind="reduce", root=1)).endswith("in place, root 1")
-    assert "uneven shares" in str(replace(REQUEST, kind="alltoall", uneven=True))
+    assert str(replace(REQUEST, kind=CollectiveKind.REDUCE, root=1)).endswith("in place, root 1")
+    assert "uneven shares" in str(replace(REQUEST, kind=CollectiveKind.ALLTOALL, uneven=True))
 
 
 def test_an_explanation_is_an_aligned_table() -> None:
@@ -171,7 +171,7 @@ def test_a_chain_without_a_plan_says_what_all_sources_say() -> None:
 
 
 def test_the_default_is_made_once_when_it_is_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_source, "_factories", [])
+    monkeypatch.setattr(default_source, "_factories", [])
     with pytest.raises(RunError, match=r"no source of plans was provided; import hemiola, or .* plans="):
         default_plans()
     made: list[OnePlan] = []
@@ -199,7 +199,7 @@ def test_only_direct_plans_move_uneven_shares() -> None:
 def test_a_plan_that_writes_its_input_is_not_for_out_of_place_calls() -> None:
     plan = built("alltoall_allpairs", ranks=2)
     verdict = replace(judge(plan), preserves_input=False)
-    request = PlanRequest("alltoall", 2, (0, 0), 8, in_place=False)
+    request = PlanRequest(CollectiveKind.ALLTOALL, 2, (0, 0), 8, in_place=False)
     assert unmet_demand(plan, judge(plan), request) is None
     assert unmet_demand(plan, verdict, request) == "it writes the input of an out-of-place call"
 

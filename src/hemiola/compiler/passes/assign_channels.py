@@ -35,7 +35,9 @@ class AssignChannels:
         """One set of channels per instance."""
         rows = _with_channels(dag)
         instance = rows["instance"].astype(np.int64)
-        num_instances = int(instance.max()) + 1 if len(rows) else 1
+        num_instances = int(instance.max(initial=0)) + 1
+        if num_instances == 1:
+            return replace(dag, instructions=rows)
         rows["channel"] = rows["channel"] * num_instances + instance
         rows["threadblock"] = _spread(rows["threadblock"], num_instances, instance)
         return replace(dag, instructions=rows)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from hemiola import _core
 from hemiola.compiler.options import CompileOptions
 from hemiola.errors import ThreadblockError
@@ -37,19 +40,21 @@ class AssignThreadblocks:
         return _number(dag, _core.unfuse(as_bytes(dag.instructions)), merge=False)[0]
 
 
-def _number(dag: InstructionDag, rows: _core.Bytes, *, merge: bool) -> tuple[InstructionDag, int, int]:
-    made, conflict, most, most_per_channel = _core.assign_threadblocks(rows, dag.chunks(), merge)
-    if conflict is not None:
-        raise _explain(dag, *conflict)
-    return replace(dag, instructions=from_bytes(made, INSTRUCTION)), most, most_per_channel
+def _number(
+    dag: InstructionDag, rows: npt.NDArray[np.uint8], *, merge: bool
+) -> tuple[InstructionDag, int, int]:
+    made = _core.assign_threadblocks(rows, dag.chunks(), merge)
+    if made.conflict is not None:
+        raise _explain(dag, made.conflict)
+    numbered = replace(dag, instructions=from_bytes(made.instructions, INSTRUCTION))
+    return numbered, made.most, made.most_per_channel
 
 
-def _explain(
-    dag: InstructionDag, rank: int, threadblock: int, line: int, other_line: int, what: str
-) -> ThreadblockError:
-    here, there = (dag.lines[n - 1] if n else "an operation" for n in (line, other_line))
+def _explain(dag: InstructionDag, conflict: _core.ThreadblockConflict) -> ThreadblockError:
+    lines = (conflict.line, conflict.other_line)
+    here, there = (dag.lines[n - 1] if n else "an operation" for n in lines)
     return ThreadblockError(
-        f"{here}: threadblock {threadblock} of rank {rank} would have {what} (see also {there}); a threadblock "
-        "has one channel and one peer on each side, and a connection one threadblock on each side: "
-        "give another sendtb, recvtb or ch, or leave them out"
+        f"{here}: threadblock {conflict.threadblock} of rank {conflict.rank} would have {conflict.what} "
+        f"(see also {there}); a threadblock has one channel and one peer on each side, and a connection one "
+        "threadblock on each side: give another sendtb, recvtb or ch, or leave them out"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from hemiola import _core
 from hemiola.compiler.options import CompileOptions
@@ -24,17 +25,15 @@ class Emit:
         """Lay out the tables."""
         assert dag.waits_first is not None
         assert dag.waits_on is not None
-        first_threadblock, threadblocks, steps, dependencies = _core.emit(
-            as_bytes(dag.instructions), dag.num_ranks, dag.waits_first, dag.waits_on
-        )
+        tables = _core.emit(as_bytes(dag.instructions), dag.num_ranks, dag.waits_first, dag.waits_on)
         return Plan(
             name=dag.name,
             collective=dag.collective,
             protocol=dag.protocol,
-            ranks=_ranks(dag, first_threadblock),
-            threadblocks=from_bytes(threadblocks, THREADBLOCK),
-            steps=from_bytes(steps, STEP),
-            dependencies=from_bytes(dependencies, DEPENDENCY),
+            ranks=_ranks(dag, tables.first_threadblock),
+            threadblocks=from_bytes(tables.threadblocks, THREADBLOCK),
+            steps=from_bytes(tables.steps, STEP),
+            dependencies=from_bytes(tables.dependencies, DEPENDENCY),
             lines=dag.lines,
             min_bytes=dag.min_bytes,
             max_bytes=dag.max_bytes,
@@ -45,7 +44,7 @@ class Emit:
         raise refuse_skip(self.name, "it makes the plan")
 
 
-def _ranks(dag: InstructionDag, first_threadblock: _core.Column) -> Rows:
+def _ranks(dag: InstructionDag, first_threadblock: npt.NDArray[np.uint32]) -> Rows:
     chunks = dag.chunks().reshape(-1, 3)
     ranks = np.empty(dag.num_ranks, RANK)
     ranks["input_chunks"], ranks["output_chunks"], ranks["scratch_chunks"] = chunks.T

@@ -23,8 +23,9 @@ class Fuse:
 
     def apply(self, dag: InstructionDag, options: CompileOptions) -> InstructionDag:
         """Join receives with the sends of what they received."""
-        rows, apart = _core.fuse(as_bytes(dag.instructions), dag.chunks(), dag.kept_chunks(), options.slots)
-        return replace(dag, instructions=from_bytes(rows, INSTRUCTION), left_apart=apart)
+        fused = _core.fuse(as_bytes(dag.instructions), dag.chunks(), dag.kept_chunks(), options.slots)
+        rows = from_bytes(fused.instructions, INSTRUCTION)
+        return replace(dag, instructions=rows, left_apart=fused.left_apart)
 
     def skip(self, dag: InstructionDag, options: CompileOptions) -> InstructionDag:
         """Nothing is fused."""

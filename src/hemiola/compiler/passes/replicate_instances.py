@@ -29,15 +29,16 @@ class ReplicateInstances:
 
     def apply(self, dag: ChunkDag, options: CompileOptions) -> ChunkDag:
         """Cut every operation into its instances."""
-        parallel = [int(n) for n in np.unique(dag.operations["parallel"])]
-        parts = math.lcm(*parallel) if parallel else 1
+        column = dag.operations["parallel"]
+        if (column == 1).all():
+            return dag
+        parallel = [int(n) for n in np.unique(column)]
+        parts = math.lcm(*parallel)
         if parts > MAX_PARTS:
             raise CompileError(
                 f"instances of {parallel} together cut every chunk into {parts} parts, more than {MAX_PARTS}; "
                 "use instance counts that divide each other"
             )
-        if parts == 1:
-            return dag
         return replace(
             dag,
             collective=dag.collective.refine(parts),

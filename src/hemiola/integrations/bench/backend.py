@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from hemiola.collectives import Collective
+from hemiola.collectives import Collective, CollectiveKind
 from hemiola.runtime.checking.trial import Buffers, Trial, fit_share
 
-IN_PLACE = {
-    "allreduce": True,
-    "broadcast": True,
-    "allgather": False,
-    "reducescatter": False,
-    "alltoall": False,
+IN_PLACE: Mapping[CollectiveKind, bool] = {
+    CollectiveKind.ALLREDUCE: True,
+    CollectiveKind.BROADCAST: True,
+    CollectiveKind.ALLGATHER: False,
+    CollectiveKind.REDUCESCATTER: False,
+    CollectiveKind.ALLTOALL: False,
 }
 """The collectives that are measured, and whether each runs in place: the form in which programs mostly call it."""
 
@@ -26,11 +26,11 @@ MPI_LACKS = ("float16", "bfloat16")
 class Task:
     """One collective of one size, which a backend is asked to run."""
 
-    kind: str
+    kind: CollectiveKind
     """A key of ``IN_PLACE``, or with a plan any other collective, out of place."""
     num_ranks: int
     num_bytes: int
-    """The size of the input of one rank."""
+    """The bytes of the collective (`collectives.kinds`)."""
     element: str
     """A key of ``NUMBERS``."""
     plan: str | None = None

@@ -1,13 +1,13 @@
-"""Bound: the time that no library can beat on one host, from how fast its cores add and copy together.
+"""Memory estimate: how long a collective takes on one host whose cores add and copy in memory, and do nothing else.
 
 A sum over R ranks needs R - 1 additions of what is summed, wherever they happen, and whatever a rank ends up
-with and did not have must be written once. With S bytes of input per rank:
+with and did not have must be written once. With S bytes (`collectives.kinds`):
 
 | collective | bytes added, all ranks together | bytes copied, all ranks together |
 |---|---|---|
 | allreduce, in place | (R - 1) S | (R - 1) S |
 | reducescatter | (R - 1) S | 0 |
-| allgather | 0 | R R S |
+| allgather | 0 | R S |
 | alltoall | 0 | R S |
 | broadcast, in place | 0 | (R - 1) S |
 
@@ -24,9 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hemiola import _core
+from hemiola._core import Operator
+from hemiola.collectives import CollectiveKind
 from hemiola.integrations.bench.backend import Task
 from hemiola.runtime.bootstrap.store import Store
-from hemiola.runtime.communicator.arrays import ELEMENTS
 from hemiola.runtime.communicator.numbers import NUMBERS
 from hemiola.runtime.launch import run_ranks
 from hemiola.topology.this_machine import rate_of
@@ -34,25 +35,23 @@ from hemiola.topology.this_machine import rate_of
 BUFFER_BYTES = 64 << 20
 ROUND_SECONDS = 0.1
 NUM_ROUNDS = 8
-SUM = 0
-"""The number of the operator sum in the C++ core."""
 
-WORK: Mapping[str, Callable[[int], tuple[int, int]]] = {
-    "allreduce": lambda r: (r - 1, r - 1),
-    "reducescatter": lambda r: (r - 1, 0),
-    "allgather": lambda r: (0, r * r),
-    "alltoall": lambda r: (0, r),
-    "broadcast": lambda r: (0, r - 1),
+WORK: Mapping[CollectiveKind, Callable[[int], tuple[int, int]]] = {
+    CollectiveKind.ALLREDUCE: lambda r: (r - 1, r - 1),
+    CollectiveKind.REDUCESCATTER: lambda r: (r - 1, 0),
+    CollectiveKind.ALLGATHER: lambda r: (0, r),
+    CollectiveKind.ALLTOALL: lambda r: (0, r),
+    CollectiveKind.BROADCAST: lambda r: (0, r - 1),
 }
-"""From the number of ranks: how many inputs of a rank must be added, and how many copied."""
+"""From the number of ranks: what must be added and copied, in bytes of the collective."""
 
 
-FORMULAS: Mapping[str, str] = {
-    "allreduce": "(R - 1) S / additions + (R - 1) S / copies",
-    "reducescatter": "(R - 1) S / additions",
-    "allgather": "R R S / copies",
-    "alltoall": "R S / copies",
-    "broadcast": "(R - 1) S / copies",
+FORMULAS: Mapping[CollectiveKind, str] = {
+    CollectiveKind.ALLREDUCE: "(R - 1) S / additions + (R - 1) S / copies",
+    CollectiveKind.REDUCESCATTER: "(R - 1) S / additions",
+    CollectiveKind.ALLGATHER: "R S / copies",
+    CollectiveKind.ALLTOALL: "R S / copies",
+    CollectiveKind.BROADCAST: "(R - 1) S / copies",
 }
 """The same as formulas for people."""
 
@@ -67,7 +66,7 @@ class Rates:
 
 
 def bound_seconds(task: Task, rates: Rates) -> float:
-    """The time that no library can beat."""
+    """The memory estimate: data that stays in caches can beat it."""
     added, copied = WORK[task.kind](task.num_ranks)
     adding = added * task.num_bytes / rates.add_bytes_per_second
     return adding + copied * task.num_bytes / rates.copy_bytes_per_second
@@ -83,13 +82,13 @@ def measure_rates(element: str) -> Rates:
 
 def _measure_core(rank: int, store: Store, cores: int, element: str) -> tuple[list[float], list[float]]:
     """Additions and copies of one core in bytes per second, round by round."""
-    storage = NUMBERS[element].storage
+    kind, storage = NUMBERS[element].type, NUMBERS[element].storage
     a, b = (np.ones(BUFFER_BYTES // storage.itemsize, storage) for _ in range(2))
     adds, copies = [], []
     for number in range(NUM_ROUNDS):
         stream = number % 2 == 0
         _barrier(store, f"add{number}", rank, cores)
-        adds.append(_rate(lambda: _core.reduce(a, a, b, ELEMENTS[element], SUM, stream)))  # noqa: B023
+        adds.append(_rate(lambda: _core.reduce(a, a, b, kind, Operator.SUM, stream)))  # noqa: B023
         _barrier(store, f"copy{number}", rank, cores)
         copies.append(_rate(lambda: _core.copy(a, b, stream)))  # noqa: B023
     return adds, copies

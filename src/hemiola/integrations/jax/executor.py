@@ -29,11 +29,11 @@ import numpy as np
 import numpy.typing as npt
 from jax import lax
 
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import ReductionError
+from hemiola.synthesis.chunk_ownership import GroupStep, Rows, group_steps
 from hemiola.synthesis.groups import Grouping, grouping_of, groups_of
-from hemiola.synthesis.program import ReductionProgram, Step
-from hemiola.synthesis.rows_held import GroupStep, Rows, group_steps
-from hemiola.synthesis.state import Request
+from hemiola.synthesis.program import ReductionProgram
 
 GROUPS_AXIS = "groups"
 
@@ -47,8 +47,8 @@ class ReductionExecutor:
     index_groups: tuple[tuple[int, ...], ...] | None = None
     """The reduction groups as indices of one axis, with every index once; None on a mesh with an axis for each factor."""
     axis: str = "devices"
-    """The name of the one axis, where ``index_groups`` are given."""
-    request: Request = Request.ALLREDUCE
+    """The one axis, where ``index_groups`` are given."""
+    request: CollectiveKind = CollectiveKind.ALLREDUCE
 
     def __post_init__(self) -> None:
         if self.index_groups is None:
@@ -109,23 +109,23 @@ class ReductionExecutor:
         return jnp.array([places[index] for index in range(len(places))])[lax.axis_index(self.axis)]
 
     def _step(
-        self, collective: Step, grouping: Grouping, groups: list[GroupStep], place: jax.Array, chunks: jax.Array
+        self, collective: CollectiveKind, grouping: Grouping, groups: list[GroupStep], place: jax.Array, chunks: jax.Array
     ) -> jax.Array:  # fmt: skip
         tables = _Tables(groups, self.num_chunks)
         where = self._where(grouping)
-        if collective is Step.REDUCESCATTER and tables.is_even:
+        if collective is CollectiveKind.REDUCESCATTER and tables.is_even:
             summed = lax.psum_scatter(
                 chunks[tables.all_after[place]], tiled=True, scatter_dimension=0, **where
             )
             changed = chunks.at[tables.after[place]].set(summed)
-        elif collective is Step.ALLGATHER and tables.is_even:
+        elif collective is CollectiveKind.ALLGATHER and tables.is_even:
             gathered = lax.all_gather(chunks[tables.before[place]], axis=0, tiled=True, **where)
             changed = chunks.at[tables.all_before[place]].set(gathered)
-        elif collective is Step.ALLREDUCE and tables.is_even:
+        elif collective is CollectiveKind.ALLREDUCE and tables.is_even:
             rows = tables.before[place]
             changed = chunks.at[rows].set(lax.psum(chunks[rows], **where))
         else:
-            gives = tables.first_gives if collective is Step.BROADCAST else tables.gives
+            gives = tables.first_gives if collective is CollectiveKind.BROADCAST else tables.gives
             total = lax.psum(jnp.where(_column(gives[place], chunks), chunks, 0), **where)
             changed = jnp.where(_column(tables.keeps[place], chunks), total.astype(chunks.dtype), chunks)
         return jnp.where(tables.takes_part[place], changed, chunks)

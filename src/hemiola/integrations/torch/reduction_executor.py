@@ -19,11 +19,11 @@ from math import prod
 import torch
 import torch.distributed as dist
 
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import ReductionError
 from hemiola.integrations.torch.tensors import is_in_order
-from hemiola.synthesis.program import ReductionProgram, Step
-from hemiola.synthesis.rows_held import Rows, group_steps
-from hemiola.synthesis.state import Request
+from hemiola.synthesis.chunk_ownership import Rows, group_steps
+from hemiola.synthesis.program import ReductionProgram
 
 # Newer releases of torch have other names for these functions.
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -34,7 +34,7 @@ _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_sc
 class _Call:
     """One step of the program on this rank."""
 
-    collective: Step
+    collective: CollectiveKind
     members: tuple[int, ...]
     """The ranks in the world of the members, in the order of the hierarchy."""
     group: dist.ProcessGroup
@@ -58,7 +58,7 @@ class ReductionExecutor:
         factors: Sequence[int],
         groups: Sequence[Sequence[int]],
         *,
-        request: Request = Request.ALLREDUCE,
+        request: CollectiveKind = CollectiveKind.ALLREDUCE,
         backend: str | None = None,
     ) -> None:
         """``groups`` are disjoint, each with its ranks in the order of the hierarchy of ``factors``."""
@@ -130,27 +130,27 @@ def _check_groups(groups: Sequence[Sequence[int]], size: int) -> None:
 def _run(call: _Call, chunks: torch.Tensor) -> None:
     before = call.before[call.own]
     match call.collective:
-        case Step.ALLREDUCE:
+        case CollectiveKind.ALLREDUCE:
             part = _take(chunks, before)
             dist.all_reduce(part, group=call.group)
             _put(chunks, before, part)
-        case Step.REDUCE:
+        case CollectiveKind.REDUCE:
             part = _take(chunks, before)
             dist.reduce(part, dst=call.members[0], group=call.group)
             if call.own == 0:
                 _put(chunks, before, part)
-        case Step.BROADCAST:
+        case CollectiveKind.BROADCAST:
             rows = call.before[0]
             part = _take(chunks, rows)
             dist.broadcast(part, src=call.members[0], group=call.group)
             _put(chunks, rows, part)
-        case Step.REDUCESCATTER:
+        case CollectiveKind.REDUCESCATTER:
             rows = tuple(row for number in call.by_rank for row in call.after[number])
             kept = call.after[call.own]
             part = torch.empty_like(_take(chunks, kept))
             _reduce_scatter(part, _take(chunks, rows), group=call.group)
             _put(chunks, kept, part)
-        case Step.ALLGATHER:
+        case CollectiveKind.ALLGATHER:
             rows = tuple(row for number in call.by_rank for row in call.before[number])
             own = _take(chunks, before).clone()
             gathered = _take(chunks, rows)

@@ -15,7 +15,7 @@ import os
 import numpy as np
 import numpy.typing as npt
 
-from hemiola.collectives import MAX_CHUNKS, Collective, Custom
+from hemiola.collectives import MAX_CHUNKS, Collective, CollectiveKind, Custom
 from hemiola.errors import CollectiveError, FormatError, PlanError
 from hemiola.ir.form import check_plausible_size, first_fault
 from hemiola.ir.formats.files import read_regular_file
@@ -164,7 +164,7 @@ class _Assembly:
                 )
             loop //= num_ranks
         root = algo.integer("root", 0, num_ranks - 1, 0) if root is None else root
-        return Collective(kind, num_ranks, loop, in_place, root)
+        return Collective(CollectiveKind(kind), num_ranks, loop, in_place, root)
 
     def _check(self, plan: Plan) -> None:
         fault = first_fault(plan)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from hemiola.collectives import Buffer
+from hemiola.collectives import Buffer, CollectiveKind
 from hemiola.ir.form import Owners, in_memory
 from hemiola.ir.one_dependency import with_one_dependency
 from hemiola.ir.opcodes import TRAITS, Opcode
@@ -30,7 +30,6 @@ from hemiola.units import LARGEST
 MAX_FUSED_REDUCTIONS = 16
 Sides = tuple[npt.NDArray[np.int64], ...]
 
-_ROOTED = ("broadcast", "reduce", "gather", "scatter")
 _BUFFER_LETTERS = {Buffer.INPUT: "i", Buffer.OUTPUT: "o", Buffer.SCRATCH: "s"}
 _NAMES = [traits.name for traits in TRAITS]
 
@@ -68,7 +67,7 @@ def _tag(name: str, attributes: dict[str, object]) -> str:
 def _algo_attributes(plan: Plan, target: Target) -> dict[str, object]:
     c = plan.collective
     is_msccl = target is MSCCL_XML
-    root = {"root": c.root} if c.kind in _ROOTED else {}
+    root = {"root": c.root} if c.kind.facts.rooted and c.kind is not CollectiveKind.SENDRECV else {}
     return {
         "name": name_in_xml(plan),
         "proto": plan.protocol.value,

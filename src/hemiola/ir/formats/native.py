@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hemiola.collectives import KINDS, Collective, CustomMeaning
+from hemiola.collectives import KINDS, Collective, CollectiveKind, CustomMeaning
 from hemiola.errors import CollectiveError, FormatError, PlanError
 from hemiola.ir.form import check_form, check_plausible_size
 from hemiola.ir.formats.files import read_regular_file, write_atomically
@@ -114,6 +114,7 @@ def _parse(data: memoryview) -> Plan:
         lines=_lines_from(tables),
         min_bytes=header.integer("min_bytes", LARGEST),
         max_bytes=header.integer("max_bytes", LARGEST),
+        message_bytes=header.integer("message_bytes", LARGEST, default=0),
         both_places=header.flag("both_places"),
     )
     check_form(plan)
@@ -165,9 +166,9 @@ class _Header:
     def __init__(self, entries: Mapping[str, Any]) -> None:
         self._entries = entries
 
-    def integer(self, key: str, largest: int) -> int:
-        """A whole number from 0 to ``largest``."""
-        value = self._entries.get(key)
+    def integer(self, key: str, largest: int, default: int | None = None) -> int:
+        """A whole number from 0 to ``largest``; ``default`` where the header may leave it out."""
+        value = self._entries.get(key, default)
         if type(value) is not int or not 0 <= value <= largest:
             raise FormatError(f"the header's {key} is {_shown(value)}, but must be from 0 to {largest}")
         return value
@@ -206,6 +207,7 @@ def _header_of(plan: Plan, tables: Tables) -> dict[str, Any]:
         "protocol": plan.protocol.value,
         "min_bytes": plan.min_bytes,
         "max_bytes": plan.max_bytes,
+        **({"message_bytes": plan.message_bytes} if plan.message_bytes else {}),
         "both_places": plan.both_places,
         "collective": {
             "kind": c.kind,
@@ -310,7 +312,7 @@ def _collective_from(header: _Header, tables: Tables) -> Collective:
         raise FormatError(f"there is no collective {_shown(kind)}; known are {', '.join(KINDS)}")
     limit = 1 << 32
     return Collective(
-        kind=kind,
+        kind=CollectiveKind(kind),
         num_ranks=part.integer("num_ranks", limit),
         chunks=part.integer("chunks", limit),
         in_place=part.flag("in_place"),

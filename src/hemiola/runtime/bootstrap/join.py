@@ -108,13 +108,13 @@ def _configure(
 ) -> None:
     num_local, core = len(cores), cores[rank]
     endpoint.configure(
-        settings.num_workers(num_local),
-        settings.num_spins(num_local, has_links=has_links),
-        settings.seconds_of_yielding(num_local, has_links=has_links),
-        settings.timeout,
-        settings.crowd_seconds(num_local),
-        core.number if settings.pin == "calls" and core.shared_evenly else -1,
-        max(other.num_ranks for other in cores.values()),
+        workers=settings.num_workers(num_local),
+        spins=settings.num_spins(num_local, has_links=has_links),
+        yield_seconds=settings.seconds_of_yielding(num_local, has_links=has_links),
+        timeout_seconds=settings.timeout,
+        crowd_seconds=settings.crowd_seconds(num_local),
+        pin_core=core.number if settings.pin == "calls" and core.shared_evenly else -1,
+        ranks_per_core=max(other.num_ranks for other in cores.values()),
     )
     if settings.pin == "always":
         os.sched_setaffinity(0, {core.number})

@@ -12,13 +12,14 @@ from functools import partial
 from typing import TypeVar
 
 from hemiola import _core
+from hemiola._core import RunFailure, RunFailureKind
 from hemiola.errors import ConnectError
 from hemiola.runtime.bootstrap.peer_links import PeerLinks
 from hemiola.runtime.bootstrap.store import Store
 
 STORE_SECONDS = 0.5
-PEER_LOST, MISMATCH, INTERRUPTED = 1, 2, 3
-"""The kinds of a failure, by the numbers that the C++ core gives them."""
+TOLD_AS_THEY_ARE = (RunFailureKind.PEER_LOST, RunFailureKind.MISMATCH)
+"""What went wrong otherwise went wrong in one rank alone, and is its loss to others."""
 Value = TypeVar("Value")
 
 
@@ -49,28 +50,28 @@ class Membership:
         assert self.links is not None
         return self.links.make(peer, index, time.monotonic() + seconds)
 
-    def note_failure(self, failure: _core.RunFailure) -> None:
-        """Write a failure to the store, for ranks on other hosts to which no link exists yet."""
-        kind, _, text = failure
-        if kind not in (PEER_LOST, MISMATCH):  # other ranks see any other failure as the loss of this rank
-            failure = (PEER_LOST, self.rank, f"rank {self.rank} gave up: {text}")
+    def note_failure(self, failure: RunFailure) -> None:
+        """Tell ranks on other hosts that have no link yet."""
+        if failure.kind not in TOLD_AS_THEY_ARE:
+            words = f"rank {self.rank} gave up: {failure.text}"
+            failure = RunFailure(RunFailureKind.PEER_LOST, self.rank, words)
         if self.links is not None and not self.endpoint.is_forked:
             _bounded(partial(self._note_failure, failure))
 
-    def _note_failure(self, failure: _core.RunFailure) -> None:
+    def _note_failure(self, failure: RunFailure) -> None:
         if self.store.add("num_failures", 1) == 1:
-            self.store.set("failure", json.dumps(failure).encode())
+            self.store.set("failure", json.dumps((failure.kind.name, failure.rank, failure.text)).encode())
             self.store.add("num_noted", 1)
 
-    def noted_failure(self) -> _core.RunFailure | None:
-        """The failure that another rank wrote to the store; None if there is none, or the store does not reply in time."""
+    def noted_failure(self) -> RunFailure | None:
+        """The failure that another rank has noted, if there is one and the store still answers."""
         return _bounded(self._noted_failure) if self.links is not None else None
 
-    def _noted_failure(self) -> _core.RunFailure | None:
+    def _noted_failure(self) -> RunFailure | None:
         if self.store.add("num_noted", 0) == 0:
             return None
         kind, rank, text = json.loads(self.store.get("failure"))
-        return int(kind), int(rank), str(text)
+        return RunFailure(RunFailureKind[kind], int(rank), str(text))
 
     def note_waiting(self, peer: int, *, begin: bool) -> None:
         """Write to the store whether this rank waits for a link to a peer, for ranks on other hosts."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hemiola.collectives import KINDS
+from hemiola.collectives import FACTS
 from hemiola.runtime.checking.trial import Trial
 from hemiola.runtime.communicator.numbers import Number, NumpyArray
 
@@ -108,7 +108,7 @@ def _expect_share(
         if rank not in patterns:
             patterns[rank] = trial.pattern(rank)
         parts.append(_one_period(patterns[rank], index * trial.share, trial.share))
-    averaged = trial.op == "avg" and KINDS[trial.collective.kind].sums
+    averaged = trial.op == "avg" and FACTS[trial.collective.kind].sums
     if len(parts) == 1 and not averaged:
         return Expected(first, trial.share, parts[0])
     divisor = trial.collective.num_ranks if averaged else None

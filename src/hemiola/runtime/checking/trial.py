@@ -109,8 +109,8 @@ def num_input_shares(collective: Collective) -> int:
 
 
 def fit_share(collective: Collective, num_elements: int) -> int:
-    """The smallest share with which the largest input holds at least ``num_elements``."""
-    return -(-num_elements // num_input_shares(collective))
+    """The smallest share with which the longest buffer holds at least ``num_elements``."""
+    return -(-num_elements // collective.num_shares())
 
 
 @lru_cache(maxsize=8)

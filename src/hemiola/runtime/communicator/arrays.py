@@ -11,14 +11,6 @@ from hemiola import _core
 from hemiola.errors import CollectiveError
 from hemiola.runtime.communicator.numbers import NUMBERS
 
-ELEMENTS = {name: code for code, name in enumerate(NUMBERS)}
-"""The number of every element type in the C++ core."""
-
-_DLPACK = {(2, 16): "float16", (4, 16): "bfloat16", (2, 32): "float32", (2, 64): "float64"} | {
-    (0, 8): "int8", (1, 8): "uint8", (0, 32): "int32", (0, 64): "int64"
-}  # fmt: skip
-"""The name of an element type by DLPack's type code and number of bits."""
-
 
 class Array(Protocol):
     """What a communicator needs of an array: its element type and its size, which NumPy arrays and tensors have."""
@@ -53,16 +45,16 @@ def as_array(thing: object) -> Array:
         pass
     if hasattr(thing, "__dlpack__"):
         try:
-            address, num_bytes, code, bits, in_order = _core.memory(thing, True)
+            memory = _core.memory(thing, True)
         except (RuntimeError, BufferError):
             raise CollectiveError(
                 f"the memory of {type(thing).__name__} cannot be used: it is read-only, or not the CPU's"
             ) from None
-        if not in_order:
+        if not memory.in_order:
             raise CollectiveError("an array must lie in memory in order (C-contiguous); this one does not")
-        return BorrowedArray(
-            thing, address, num_bytes, _DLPACK.get((code, bits), f"type {code} of {bits} bits")
-        )
+        unknown = f"type {memory.type_code} of {memory.bits} bits"
+        element = unknown if memory.type is None else memory.type.name.lower()
+        return BorrowedArray(thing, memory.address, memory.num_bytes, element)
     raise CollectiveError(
         f"a collective moves NumPy arrays and what has the buffer protocol or DLPack, not {type(thing).__name__}"
     )

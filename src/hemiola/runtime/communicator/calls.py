@@ -6,17 +6,13 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from hemiola import _core
-from hemiola.collectives import KINDS, Buffer
+from hemiola.collectives import FACTS, Buffer, CollectiveKind
 from hemiola.errors import CollectiveError, LimitError
 from hemiola.ir.plan import Plan
-from hemiola.ir.rows import as_bytes
-from hemiola.runtime.communicator.arrays import ELEMENTS
-from hemiola.runtime.communicator.numbers import NUMBERS, OPERATORS
+from hemiola.ir.rows import plan_view
+from hemiola.runtime.communicator.numbers import CORE_OPERATORS, NUMBERS, OPERATORS
 from hemiola.runtime.settings import Settings
 from hemiola.units import format_bytes
-
-_CODES = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 0}
-"""The number of every operator in the C++ core; an average is a sum that is divided at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +48,11 @@ def take_part(plan: Plan, rank: int) -> _core.Part:
     alias = plan.collective.alias()
     overlaps = alias is not None and alias.offset[rank] >= 0
     return _core.Part(
-        as_bytes(plan.ranks),
-        as_bytes(plan.threadblocks),
-        as_bytes(plan.steps),
-        as_bytes(plan.dependencies),
-        rank,
-        share_chunks(plan),
-        int(alias.source) if alias is not None and overlaps else -1,
-        int(alias.offset[rank]) if alias is not None and overlaps else 0,
+        plan_view(plan),
+        rank=rank,
+        block_chunks=share_chunks(plan),
+        alias_source=int(alias.source) if alias is not None and overlaps else -1,
+        alias_offset=int(alias.offset[rank]) if alias is not None and overlaps else 0,
     )
 
 
@@ -104,27 +97,30 @@ def make_call(
         input_elements, output_elements = sum(shape.input_lengths), sum(shape.output_lengths)
     else:
         input_elements, output_elements = shares.input * shape.share, shares.output * shape.share
-    divided = output_elements if shape.op == "avg" and KINDS[plan.collective.kind].sums else 0
-    # A rank without any data does not know the size of a share, so the signature leaves the size out on all ranks.
+    divided = output_elements if shape.op == "avg" and FACTS[plan.collective.kind].sums else 0
+    # A rank without any data does not know how much the others have.
     everybody = all(sum(sizes) > 0 for sizes in zip(*plan.collective.named_chunks(), strict=True))
     content = (digest, shape.element, shape.op, shape.share if everybody else None, shape.is_uneven)
+    words = replace(shape, input_lengths=(), output_lengths=()) if shape.is_uneven else shape
     return _core.Call(
         endpoint,
         part,
-        ELEMENTS[shape.element],
-        _CODES[shape.op],
-        shape.share,
-        divided,
-        settings.tile_bytes,
-        int.from_bytes(hashlib.sha256(repr(content).encode()).digest()[:8], "little"),
-        describe(
-            plan, replace(shape, input_lengths=(), output_lengths=()) if shape.is_uneven else shape, digest
+        _core.CallShape(
+            type=NUMBERS[shape.element].type,
+            op=CORE_OPERATORS[shape.op],
+            elements=shape.share,
+            divide_elements=divided,
+            message_bytes=settings.tile_bytes or plan.message_bytes,
+            content=int.from_bytes(hashlib.sha256(repr(content).encode()).digest()[:8], "little"),
+            description=describe(plan, words, digest),
+            input_lengths=shape.input_lengths,
+            output_lengths=shape.output_lengths,
         ),
-        input_elements * size,
-        output_elements * size,
-        None if shares.window is None else shares.window * shape.share * size,
-        list(shape.input_lengths),
-        list(shape.output_lengths),
+        _core.CallMemory(
+            input_bytes=input_elements * size,
+            output_bytes=output_elements * size,
+            window=None if shares.window is None else shares.window * shape.share * size,
+        ),
     )
 
 
@@ -142,11 +138,11 @@ def describe(plan: Plan, shape: CallShape, digest: bytes) -> str:
     size = NUMBERS[shape.element].storage.itemsize
     words = [
         f"{collective.kind} of {f'{format_bytes(shape.share * size)} a share' if shape.share else 'shares of their own length'}",
-        f"{shape.element} {shape.op}" if KINDS[collective.kind].sums else shape.element,
+        f"{shape.element} {shape.op}" if FACTS[collective.kind].sums else shape.element,
         *(["in place"] if collective.in_place else []),
         *(
             [f"root {collective.root}"]
-            if collective.kind in ("broadcast", "reduce", "gather", "scatter")
+            if collective.kind.facts.rooted and collective.kind is not CollectiveKind.SENDRECV
             else []
         ),
         f"plan {plan.name} {digest[:4].hex()}",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numpy import ndarray
 
 from hemiola import _core
-from hemiola.collectives import KINDS
+from hemiola.collectives import CollectiveKind, parse_kind
 from hemiola.errors import CollectiveError
 from hemiola.ir.plan import Plan
 from hemiola.runtime.bootstrap.environment import read_environment
@@ -273,8 +273,13 @@ class Communicator:
     def flight_record(self) -> list[Flight]:
         """The latest calls of this rank, the oldest first."""
         return [
-            Flight(number, words, begin * 1e-9, (end - begin) * 1e-9 if end > 0 else None)
-            for number, begin, end, words in self._engine.membership.endpoint.records()
+            Flight(
+                record.call,
+                record.description,
+                record.begin * 1e-9,
+                None if record.end is None else (record.end - record.begin) * 1e-9,
+            )
+            for record in self._engine.membership.endpoint.records()
         ]
 
     def close(self) -> None:
@@ -304,7 +309,6 @@ class Communicator:
             raise CollectiveError(
                 f"input and output are of one type, but are {element} and {element_of(target)}"
             )
-        wide_input = kind in ("reducescatter", "alltoall", "scatter")
         share_bytes = target.nbytes if kind in ("reducescatter", "scatter") else source.nbytes
         if kind == "alltoall":
             share_bytes, remainder = divmod(source.nbytes, self.world_size)
@@ -313,7 +317,7 @@ class Communicator:
                     f"all_to_all of {source.nbytes} bytes cannot be cut into {self.world_size} equal shares; give "
                     "input_lengths and output_lengths"
                 )
-        num_bytes = share_bytes * self.world_size if wide_input else share_bytes
+        num_bytes = share_bytes * CollectiveKind(kind).buffer_shares(self.world_size)
         choice = self._plans.choose(self._request(kind, num_bytes, in_place=in_place, root=root))
         shape = CallShape(element, op, share_bytes // NUMBERS[element].storage.itemsize)
         self._check_sizes(kind, choice.plan, source, target, share_bytes)
@@ -368,9 +372,10 @@ class Communicator:
     def _request(
         self, kind: str, num_bytes: int, *, in_place: bool, root: int = 0, uneven: bool = False
     ) -> PlanRequest:
-        same = self._same_expression and kind in KINDS and KINDS[kind].sums
+        named = parse_kind(kind)
+        same = self._same_expression and named.facts.sums
         return PlanRequest(
-            kind,
+            named,
             self.world_size,
             self.hosts,
             num_bytes,

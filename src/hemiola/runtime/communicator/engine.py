@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hemiola import _core
+from hemiola._core import RunFailure, RunFailureKind
 from hemiola.errors import CollectiveError, MismatchError, PeerLostError, RunError, VerificationError
 from hemiola.ir.plan import Plan
-from hemiola.runtime.bootstrap.membership import INTERRUPTED, MISMATCH, PEER_LOST, Membership
+from hemiola.runtime.bootstrap.membership import Membership
 from hemiola.runtime.communicator.arrays import Array, address_of
 from hemiola.runtime.communicator.call_queue import CallQueue
 from hemiola.runtime.communicator.calls import CallShape, make_call, take_part
@@ -19,13 +20,8 @@ from hemiola.runtime.communicator.handle import Handle
 from hemiola.runtime.plans.judge import judge
 from hemiola.runtime.settings import Settings
 
-TRACE = np.dtype(
-    [
-        ("threadblock", "<u4"), ("step", "<u4"), ("tile", "<u4"), ("reserved", "<u4"),
-        ("begin", "<i8"), ("end", "<i8"), ("num_bytes", "<u8"),
-    ]
-)  # fmt: skip
-"""One executed step of one tile; times are nanoseconds of the monotonic clock, which all ranks of a host share."""
+TRACE = np.dtype(_core.layout("TraceEvent"))
+"""One step of one tile as it happened; times are monotonic nanoseconds, the same clock for all ranks of a host."""
 
 SLICE_SECONDS = 0.25
 """How long a rank tries to make a link before it checks whether the peer is alive."""
@@ -103,13 +99,14 @@ class Engine:
         if self._closed:
             raise RunError(f"the communicator {self.membership.group!r} is closed")
 
-    def fail(self, failure: _core.RunFailure) -> NoReturn:
-        """Raise the error for a failure that the core reports, after telling the other ranks."""
+    def fail(self, failure: RunFailure) -> NoReturn:
+        """Raise what the core reports."""
         self.membership.note_failure(failure)
-        kind, rank, text = failure
-        if kind == PEER_LOST:
-            raise PeerLostError(rank, text)
-        raise MismatchError(text) if kind == MISMATCH else RunError(text)
+        if failure.kind is RunFailureKind.PEER_LOST:
+            raise PeerLostError(failure.rank, failure.text)
+        raise (
+            MismatchError(failure.text) if failure.kind is RunFailureKind.MISMATCH else RunError(failure.text)
+        )
 
     def close(self) -> None:
         """Wait for the calls under way, tell the peers that this rank leaves, and release all resources."""
@@ -134,15 +131,14 @@ class Engine:
                 if time.monotonic() > deadline:
                     late = self.membership.awaited_in_the_end(peer)
                     words = f"rank {late} did not connect within {self.settings.timeout:g} s: it has not made this call"
-                    self.fail(endpoint.fail(PEER_LOST, late, words))
+                    self.fail(endpoint.fail(RunFailure(RunFailureKind.PEER_LOST, late, words)))
             self.membership.note_waiting(peer, begin=False)
         endpoint.set_linking(-1)
 
     def _tell_of_interrupt(self) -> None:
-        """Tell the other ranks that this one was interrupted, since they would wait for links that it no longer makes."""
-        self.membership.note_failure(
-            self.membership.endpoint.fail(INTERRUPTED, self.membership.rank, "it was interrupted")
-        )
+        """The others would wait for links that this rank no longer makes."""
+        failure = RunFailure(RunFailureKind.INTERRUPTED, self.membership.rank, "it was interrupted")
+        self.membership.note_failure(self.membership.endpoint.fail(failure))
 
     def check_peer(self, peer: int) -> None:
         """The liveness check outside a call: raise the failure of the group, or that of a peer that this rank waits for."""
@@ -150,9 +146,10 @@ class Engine:
         gone = links is not None and not self.membership.endpoint.is_local(peer) and links.is_gone(peer)
         failure = self.membership.endpoint.check([peer]) or self.membership.noted_failure()
         if failure is None and gone:
-            failure = (PEER_LOST, peer, f"rank {peer} is gone: nobody listens at its address any more")
+            words = f"rank {peer} is gone: nobody listens at its address any more"
+            failure = RunFailure(RunFailureKind.PEER_LOST, peer, words)
         if failure is not None:
-            self.fail(self.membership.endpoint.fail(*failure))  # endpoint.fail also tells the other ranks
+            self.fail(self.membership.endpoint.fail(failure))  # and the others hear it, too
 
     def _judge(self, plan: Plan, digest: bytes) -> None:
         if digest in self._judged:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hemiola._core import ElementType, Operator
+
 NumpyArray = npt.NDArray[Any]
 
 
@@ -20,7 +22,8 @@ NumpyArray = npt.NDArray[Any]
 class Number:
     """An element type: how its values are stored, and how precise its arithmetic is."""
 
-    name: str
+    type: ElementType
+    """As the core knows it."""
     storage: np.dtype[Any]
     """The NumPy type that holds the bits of a value."""
     wide: np.dtype[Any]
@@ -29,6 +32,11 @@ class Number:
     """None for integers, which are exact."""
     smallest: float = 0.0
     """The distance between neighbouring values near zero."""
+
+    @property
+    def name(self) -> str:
+        """As NumPy and PyTorch name it."""
+        return self.type.name.lower()
 
     @property
     def is_floating(self) -> bool:
@@ -41,15 +49,15 @@ class Number:
         return 0.0 if self.significand_bits is None else 2.0 ** (1 - self.significand_bits)
 
     def widen(self, stored: NumpyArray) -> NumpyArray:
-        """Convert stored values to the wide type."""
-        if self.name == "bfloat16":
+        """What lies in memory, as numbers to compute with."""
+        if self.type is ElementType.BFLOAT16:
             stored = (stored.astype(np.uint32) << 16).view(np.float32)
         with np.errstate(invalid="ignore"):  # a signalling NaN is a wrong result and not an error
             return stored.astype(self.wide)
 
     def narrow(self, numbers: NumpyArray) -> NumpyArray:
-        """Convert values of the wide type to stored ones, rounded to nearest, ties to even."""
-        if self.name == "bfloat16":
+        """Numbers as they lie in memory, rounded to nearest, ties to even."""
+        if self.type is ElementType.BFLOAT16:
             return _round_to_bfloat16(numbers.astype(np.float32))
         return numbers.astype(self.storage)
 
@@ -61,21 +69,28 @@ def _round_to_bfloat16(numbers: npt.NDArray[np.float32]) -> npt.NDArray[np.uint1
     return np.where(np.isnan(numbers), np.uint16(0x7FC0), rounded)
 
 
-def _integer(name: str) -> Number:
-    return Number(name, np.dtype(name), np.dtype(name))
+def _integer(kind: ElementType) -> Number:
+    storage = np.dtype(kind.name.lower())
+    return Number(kind, storage, storage)
 
 
 NUMBERS: Mapping[str, Number] = {
     number.name: number
     for number in (
-        Number("float16", np.dtype(np.float16), np.dtype(np.float64), 11, 2.0**-24),
-        Number("bfloat16", np.dtype(np.uint16), np.dtype(np.float64), 8, 2.0**-133),
-        Number("float32", np.dtype(np.float32), np.dtype(np.float64), 24, 2.0**-149),
-        Number("float64", np.dtype(np.float64), np.dtype(np.longdouble), 53, 2.0**-1074),
-        *map(_integer, ("int8", "uint8", "int32", "int64")),
+        Number(ElementType.FLOAT16, np.dtype(np.float16), np.dtype(np.float64), 11, 2.0**-24),
+        Number(ElementType.BFLOAT16, np.dtype(np.uint16), np.dtype(np.float64), 8, 2.0**-133),
+        Number(ElementType.FLOAT32, np.dtype(np.float32), np.dtype(np.float64), 24, 2.0**-149),
+        Number(ElementType.FLOAT64, np.dtype(np.float64), np.dtype(np.longdouble), 53, 2.0**-1074),
+        *map(_integer, (ElementType.INT8, ElementType.UINT8, ElementType.INT32, ElementType.INT64)),
     )
 }
 """Every element type that the runtime supports, in the order of the C++ core's numbers."""
 
-OPERATORS = ("sum", "prod", "min", "max", "avg")
-"""The operators of a reduction; avg is the sum divided by the number of ranks."""
+CORE_OPERATORS: Mapping[str, Operator] = {
+    **{operator.name.lower(): operator for operator in Operator},
+    "avg": Operator.SUM,
+}
+"""How the core adds up what an operator joins; avg is a sum that is divided by the number of ranks at the end."""
+
+OPERATORS = tuple(CORE_OPERATORS)
+"""How contributions become one."""

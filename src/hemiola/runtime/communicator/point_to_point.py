@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import replace
 
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import ConnectError, PeerLostError
 from hemiola.runtime.bootstrap.environment import Environment
 from hemiola.runtime.bootstrap.join import join
@@ -108,7 +109,9 @@ class Direction:
         engine = self._engine or self._join()
         element = element_of(array)
         hosts = engine.membership.hosts
-        request = PlanRequest("sendrecv", 2, hosts, array.nbytes, in_place=False, root=SENDER, peer=RECEIVER)
+        request = PlanRequest(
+            CollectiveKind.SENDRECV, 2, hosts, array.nbytes, in_place=False, root=SENDER, peer=RECEIVER
+        )
         choice = self._plans.choose(request)
         shape = CallShape(element, "sum", array.nbytes // NUMBERS[element].storage.itemsize)
         try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from hemiola.collectives import CollectiveKind
 from hemiola.errors import FormatError, HemiolaError
 from hemiola.ir.formats import read_plan
 from hemiola.ir.plan import Plan
@@ -21,7 +22,6 @@ from hemiola.runtime.plans.demands import unmet_demand
 from hemiola.runtime.plans.judge import SLOTS, judge
 from hemiola.runtime.plans.plan_source import (
     CACHED_REQUESTS,
-    ROOTED,
     ChainedPlans,
     Choice,
     Explanation,
@@ -150,9 +150,9 @@ def _obstacle(file: ProvenFile, request: PlanRequest) -> str | None:
         return f"it is a plan for {has.kind}"
     if has.num_ranks != request.num_ranks:
         return f"it is for {has.num_ranks} ranks, and there are {request.num_ranks}"
-    if has.kind in ROOTED and has.root != request.root:
+    if has.kind.facts.rooted and has.root != request.root:
         return f"it is for root {has.root}, and the root is {request.root}"
-    if has.kind == "sendrecv" and has.peer != request.peer:
+    if has.kind is CollectiveKind.SENDRECV and has.peer != request.peer:
         return f"it is for destination {has.peer}, and the destination is {request.peer}"
     if request.in_place not in file.choices:
         return f"it is for calls {'in place' if has.in_place else 'out of place'}"
@@ -160,15 +160,9 @@ def _obstacle(file: ProvenFile, request: PlanRequest) -> str | None:
 
 
 def _size_obstacle(plan: Plan, request: PlanRequest) -> str | None:
-    num_bytes = _window_bytes(request)
+    num_bytes = request.num_bytes
     if num_bytes < plan.min_bytes:
         return f"it is for {format_bytes(plan.min_bytes)} and more, and there are {format_bytes(num_bytes)}"
     if plan.max_bytes and num_bytes > plan.max_bytes:
         return f"it is for up to {format_bytes(plan.max_bytes)}, and there are {format_bytes(num_bytes)}"
     return None
-
-
-def _window_bytes(request: PlanRequest) -> int:
-    """The size of the larger of a rank's two buffers, which is how plan files state the sizes for which they are meant."""
-    inputs, outputs = request.collective().named_chunks()
-    return request.num_bytes * int(max(inputs.max(), outputs.max())) // int(inputs.max())

@@ -15,30 +15,27 @@ from typing import Protocol
 
 import numpy as np
 
-from hemiola.collectives import Collective
-from hemiola.errors import CollectiveError, NoPlanError, RunError
+from hemiola.collectives import Collective, CollectiveKind, parse_kind
+from hemiola.errors import CollectiveError, NoPlanError
 from hemiola.ir.plan import Plan
+from hemiola.runtime.default_source import provided_default
 from hemiola.runtime.plans.judge import SLOTS
 from hemiola.units import format_bytes
 
 CACHED_REQUESTS = 4096
 """The number of requests whose choices a source caches; the least recently used one is dropped first."""
 
-ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter", "sendrecv"})
-"""The collectives with a root, whose plans serve one root only."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """The properties of a call on which the choice of its plan depends; they are the same on every rank."""
 
-    kind: str
-    """A key of ``collectives.KINDS``."""
+    kind: CollectiveKind
     num_ranks: int
     hosts: tuple[int, ...]
     """The host number of every rank."""
     num_bytes: int
-    """The size of one rank's input as ``collectives.KINDS`` counts it; that of the root where only the root has one."""
+    """The bytes of the collective (`collectives.kinds`)."""
     in_place: bool
     root: int = 0
     """The root of a collective that has one; the source of sendrecv."""
@@ -50,9 +47,12 @@ class PlanRequest:
     """Whether the shares differ in length. Then only plans serve that move each share as a whole and never through
     scratch buffers, and ``num_bytes`` is a number that all ranks agree on, such as 0."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", parse_kind(self.kind))
+
     def collective(self) -> Collective:
         """The requested collective with one chunk per share; raises CollectiveError where the request contradicts itself."""
-        if self.kind == "custom":
+        if self.kind is CollectiveKind.CUSTOM:
             raise CollectiveError(
                 "a custom collective cannot be asked for by its kind; run its plan with Communicator.run"
             )
@@ -68,12 +68,14 @@ class PlanRequest:
 
     def __str__(self) -> str:
         num_hosts = len(set(self.hosts))
-        ends = {"sendrecv": f"from rank {self.root} to rank {self.peer}"}.get(self.kind, f"root {self.root}")
+        ends = {CollectiveKind.SENDRECV: f"from rank {self.root} to rank {self.peer}"}.get(
+            self.kind, f"root {self.root}"
+        )
         words = [
             f"{self.kind} of {_counted(self.num_ranks, 'rank')} on {_counted(num_hosts, 'host')}",
             "uneven shares" if self.uneven else format_bytes(self.num_bytes),
             "in place" if self.in_place else "out of place",
-            *([ends] if self.kind in ROOTED else []),
+            *([ends] if self.kind.facts.rooted else []),
             *(["the same bits on all ranks"] if self.same_expression else []),
         ]
         return ", ".join(words)
@@ -190,19 +192,9 @@ def plan_digest(plan: Plan) -> bytes:
     return digest.digest()
 
 
-def provide_default(factory: Callable[[int], PlanSource]) -> None:
-    """Set the function that makes the default source, which gets the number of slots of a connection."""
-    _factories[:] = [factory]
-
-
 def default_plans(slots: int = SLOTS) -> PlanSource:
-    """The source that communicators with this number of slots use when they are given none; made on first use."""
-    if not _factories:
-        raise RunError("no source of plans was provided; import hemiola, or give the communicator plans=")
-    return _made(_factories[0], slots)
-
-
-_factories: list[Callable[[int], PlanSource]] = []
+    """The source of all communicators with that many slots that are given none; made when it is first needed."""
+    return _made(provided_default(), slots)
 
 
 @lru_cache(maxsize=8)

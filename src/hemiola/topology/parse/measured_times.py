@@ -14,7 +14,6 @@ from hemiola.topology.parse.nccl_tests import (
     LARGEST,
     MAX_CHARACTERS,
     Measurement,
-    input_bytes,
     kind_in_name,
     read_nccl_tests,
 )
@@ -76,9 +75,7 @@ def read_csv(
         )
         if not 0 < seconds < math.inf:
             continue
-        found.append(
-            Measurement(kind, num_ranks, input_bytes(kind, int(size_bytes), num_ranks, name), seconds)
-        )
+        found.append(Measurement(kind, num_ranks, int(size_bytes), seconds))
     return found
 
 

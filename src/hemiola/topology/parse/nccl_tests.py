@@ -5,7 +5,7 @@ microseconds, first out of place, then in place. Launchers print other text befo
 not a row is skipped. The collective is printed by newer versions, or comes from the name of the program in the log, from
 the name of the file, or from the caller.
 
-A size in such logs is that of the larger buffer of a rank. Hemiola counts the input of a rank.
+Sizes in such logs are what Hemiola calls the bytes of a collective.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ _TESTS: Mapping[str, str] = {
     "scatter": "scatter",
     "sendrecv": "alltonext",
 }
-"""Hemiola's names of collectives by those of nccl-tests, in whose sendrecv every rank sends to the next one."""
-COUNTED_BY_OUTPUT = ("allgather", "gather")
-"""The collectives whose sizes in logs are those of the inputs of all ranks together."""
+"""How nccl-tests call what Hemiola calls; in their sendrecv every rank sends to the next."""
 
 _PREFIX = re.compile(r"^(?:\[[^\]\s]{1,64}\](?:<std(?:out|err)>)?:?\s*|\s*\d{1,6}:\s+)")
 _ROW = re.compile(r"\s*(\d{1,19})\s+(\d{1,19})\s+([a-z]\w*)\s+([a-z]\w*)\s+(.+)", re.ASCII)
@@ -52,7 +50,7 @@ class Measurement:
     num_ranks: int | None
     """None where the source does not give it."""
     num_bytes: int
-    """The size of the input of one rank."""
+    """Of the collective."""
     seconds: float
 
 
@@ -73,16 +71,7 @@ def read_nccl_tests(
     kind = _said_kind(lines) or kind or kind_in_name(name)
     if kind is None:
         raise FormatError(f"{name}: the log does not say which collective it is of; say it with --collective")
-    return [Measurement(kind, count, input_bytes(kind, size, count, name), seconds) for size, seconds in rows]
-
-
-def input_bytes(kind: str, size: int, num_ranks: int | None, name: str) -> int:
-    """The size of a rank's input, from the size in a log."""
-    if kind not in COUNTED_BY_OUTPUT:
-        return size
-    if num_ranks is None:
-        raise FormatError(f"{name}: the sizes of {kind} are those of all ranks, but their number is not said")
-    return size // num_ranks
+    return [Measurement(kind, count, size, seconds) for size, seconds in rows]
 
 
 def kind_in_name(name: str) -> str | None:

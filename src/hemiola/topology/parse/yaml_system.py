@@ -243,9 +243,10 @@ def _read_exception(
 
 
 def _compute(fields: Fields) -> Compute:
-    names = [field.name for field in dataclasses.fields(Compute)]
-    fields.only(*names)
-    return Compute(**{name: fields.bandwidth(name, math.inf) for name in names})
+    names = [field.name for field in dataclasses.fields(Compute) if field.name != "host_cores"]
+    fields.only(*names, "host_cores")
+    cores = fields.whole("host_cores", 0, 1 << 20, 0)
+    return Compute(**{name: fields.bandwidth(name, math.inf) for name in names}, host_cores=cores or None)
 
 
 def _protocols(fields: Fields) -> Mapping[str, ProtocolCosts]:

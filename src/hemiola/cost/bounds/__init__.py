@@ -1,0 +1,1 @@
+"""Bounds: times that no algorithm can beat."""

@@ -1,0 +1,1 @@
+"""Calibrate: a system whose constants are those that were measured on it."""

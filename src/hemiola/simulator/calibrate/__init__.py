@@ -1,0 +1,1 @@
+"""Fits of the replay to times that were measured with our own runtime."""
