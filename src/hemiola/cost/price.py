@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +32,7 @@ from hemiola.units import LARGEST
 
 Amounts = npt.NDArray[np.float64]
 
-VERSION = 2
+VERSION = 4
 """Of kept tables, and of the way in which they are filled."""
 GOOD_ENOUGH = 0.006
 """A line is kept where a replay in its middle is no farther off."""
@@ -193,6 +193,7 @@ class _Filler:
     request: CollectiveRequest
     plan: Plan
     runtime: HemiolaRuntime
+    _num_tiles: dict[float, int] = field(default_factory=dict)
 
     @property
     def unit(self) -> float:
@@ -202,11 +203,12 @@ class _Filler:
 
     def num_tiles(self, num_bytes: float) -> int:
         """Into how many tiles a size is cut."""
-        cores = self.request.system.compute.host_cores
-        return max(
-            len(self.runtime.tiles(self.plan, num_bytes, hosts, cores))
-            for hosts in self.request.host_patterns
-        )
+        if num_bytes not in self._num_tiles:
+            cores = self.request.system.compute.host_cores
+            patterns = self.request.host_patterns
+            every = (len(self.runtime.tiles(self.plan, num_bytes, hosts, cores)) for hosts in patterns)
+            self._num_tiles[num_bytes] = max(every)
+        return self._num_tiles[num_bytes]
 
     def replayed(self, num_bytes: float) -> float:
         return replay_seconds(self.plan, num_bytes, self.request, self.runtime)
