@@ -40,7 +40,7 @@ class Shares:
 
 def share_chunks(plan: Plan) -> int:
     """The number of chunks into which a plan cuts one share."""
-    return 1 if plan.collective.custom is not None else plan.collective.chunks
+    return plan.share_chunks
 
 
 def take_part(plan: Plan, rank: int) -> _core.Part:
