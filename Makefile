@@ -63,7 +63,7 @@ stub: $(STAMP) ## src/hemiola/_core.pyi, from the core as it is built
 tidy: $(STAMP) ## mistakes that clang-tidy finds in the C++ core
 	$(call CONFIGURE_CORE,build/test-core)
 	$(BIN)/python $(BIN)/run-clang-tidy.py -clang-tidy-binary $(BIN)/clang-tidy -quiet -hide-progress -j 2 \
-	  -p build/test-core '/csrc/([a-z_]*|runtime/.*|simulator/.*|proof/.*|passes/.*|lab/.*)\.cc$$'
+	  -p build/test-core '/csrc/([a-z_]*|runtime/.*|simulator/.*|proof/.*|passes/.*|fusion/.*|lab/.*)\.cc$$'
 
 types: $(STAMP) ## strict type checks
 	$(BIN)/mypy $(CHECKED)
@@ -134,6 +134,6 @@ $(TOOLS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 # Without build isolation the build folder is kept between installs, so only changed C++ files are compiled.
 # An editable package is not compiled to byte code by pip, and not everywhere may Python write it when it runs.
 $(STAMP): $(TOOLS_STAMP) CMakeLists.txt $(CORE)
-	$(PIP) --no-build-isolation --editable '.[test,torch,jax]'
+	$(PIP) --no-build-isolation --editable '.[test,torch,estimator,jax]'
 	$(BIN)/python -m compileall -q src/hemiola
 	@touch $@

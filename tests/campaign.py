@@ -10,9 +10,12 @@ from random import Random
 from hemiola.ir.plan import Plan
 from mutations import fingerprint, mutate
 from reference import judge
+from size_reference import RUNTIMES, chunks_of_call, hangs_at_size
 
 Accepts = Callable[[Plan, int], bool]
 """The proof on trial: whether it accepts a plan at a number of slots."""
+HangsByProof = Callable[[Plan, str, int], bool | None]
+"""Whether a call of some size hangs under a runtime; None where the plan cannot run, or stops even with endless slots."""
 
 LARGE_STEPS = 2000
 RARELY = 3
@@ -28,6 +31,9 @@ class Tally:
     made: int = 0
     correct: int = 0
     """By the reference judge."""
+    ended: int = 0
+    hanging: int = 0
+    """Mutants that can run, and end or hang at the size and under the runtime that were asked about."""
     explored: int = 0
     """Judged by exploring every interleaving."""
     reasons: dict[str, int] = field(default_factory=dict)
@@ -49,7 +55,17 @@ def mutant_of(plan: Plan, name: str, kind: str, turn: int) -> tuple[Plan | None,
     return mutate(plan, kind, random), slots
 
 
-def run_campaign(plans: Mapping[str, Plan], kind: str, number: int, accepts: Accepts) -> Tally:
+def size_of(mutant: Plan, name: str, kind: str, turn: int) -> tuple[str, int]:
+    """The runtime and the size that a mutant is asked about: chunks of a byte to some MiB, sizes that a runtime takes."""
+    random = Random(f"{name}/{kind}/{turn}/size")
+    runtime = random.choice(RUNTIMES)
+    chunk_bytes = round(2 ** random.uniform(0, 22.5))
+    return runtime, chunk_bytes * chunks_of_call(mutant.collective, runtime)
+
+
+def run_campaign(
+    plans: Mapping[str, Plan], kind: str, number: int, accepts: Accepts, hangs_by_proof: HangsByProof
+) -> Tally:
     """Judge ``number`` different mutants of one kind, taken from all plans in turn; fewer if there are not more."""
     tally = Tally()
     for name, turn, mutant, slots in _different_mutants(plans, kind):
@@ -65,6 +81,14 @@ def run_campaign(plans: Mapping[str, Plan], kind: str, number: int, accepts: Acc
             why = ", ".join(sorted(judgement.reasons)) or "correct"
             tally.disagreements.append(
                 f"{name} {kind} turn {turn} at {slots} slots: the reference says {why}"
+            )
+        runtime, num_bytes = size_of(mutant, name, kind, turn)
+        hangs = hangs_at_size(mutant, runtime, num_bytes)
+        tally.ended += hangs is False
+        tally.hanging += hangs is True
+        if hangs_by_proof(mutant, runtime, num_bytes) is not hangs:
+            tally.disagreements.append(
+                f"{name} {kind} turn {turn} under {runtime} at {num_bytes} bytes: the reference says {hangs}"
             )
     return tally
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import ceil
 
 from plan_network import Cell, Connection, Memory, Network, Step, Value, perform
 
@@ -31,13 +32,14 @@ class Action:
 class Machine:
     """A network's control: who may move in a state of the program counters.
 
-    ``slots`` None is endless. How full a FIFO is follows from the counters of its two ends.
+    ``slots`` None is endless, and with ``packing`` None every step is one message; otherwise a message carries at most
+    that many chunks of a step. How full a FIFO is follows from the counters of its two ends.
     """
 
-    def __init__(self, network: Network, slots: int | None, unit: bool) -> None:
+    def __init__(self, network: Network, slots: int | None, packing: int | None) -> None:
         self.slots = slots
         self.actions = [
-            [action for row in block for action in _actions(network.steps[row], row, slots, unit)]
+            [action for row in block for action in _actions(network.steps[row], row, slots, packing)]
             for block in network.blocks
         ]
         self.end: Counters = tuple(len(actions) for actions in self.actions)
@@ -91,9 +93,9 @@ class Machine:
         return self.given[sender][at[sender]] - self.taken[receiver][at[receiver]]
 
 
-def _actions(step: Step, row: int, slots: int | None, unit: bool) -> list[Action]:
+def _actions(step: Step, row: int, slots: int | None, packing: int | None) -> list[Action]:
     takes, gives = step.takes is not None, step.gives is not None
-    times = step.count if unit and (takes or gives) else 1
+    times = ceil(step.count / packing) if packing is not None and (takes or gives) else 1
     if slots == 0 and takes and gives:
         return [Action(row, True, False), Action(row, False, True)] * times
     return [Action(row, takes, gives)] * times
@@ -103,9 +105,9 @@ def _count_before(flags: Iterator[bool]) -> list[int]:
     return list(accumulate(flags, initial=0))
 
 
-def run_stops(network: Network, slots: int | None, unit: bool) -> bool:
+def run_stops(network: Network, slots: int | None, packing: int | None) -> bool:
     """Whether one interleaving, which stands for all, stops before its end."""
-    machine = Machine(network, slots, unit)
+    machine = Machine(network, slots, packing)
     at = [0] * len(machine.end)
     moved = True
     while moved:
@@ -118,9 +120,9 @@ def run_stops(network: Network, slots: int | None, unit: bool) -> bool:
     return tuple(at) != machine.end
 
 
-def stops_somewhere(network: Network, slots: int | None, unit: bool, limit: int) -> bool:
+def stops_somewhere(network: Network, slots: int | None, packing: int | None, limit: int) -> bool:
     """Whether some interleaving stops before its end; every reachable state is visited."""
-    machine = Machine(network, slots, unit)
+    machine = Machine(network, slots, packing)
     start: Counters = (0,) * len(machine.end)
     seen, todo = {start}, [start]
     stops = False
@@ -145,7 +147,7 @@ def explore_values(network: Network, limit: int, *, stop_at_race: bool = True) -
 
     The plan must not stop. With ``stop_at_race`` off, racing plans give all that they may end in.
     """
-    machine = Machine(network, None, False)
+    machine = Machine(network, None, None)
     fifos = sorted(network.sends)
     cells = sorted(
         {cell for step in network.steps for cell in (*step.source, *step.target)} | set(network.held)

@@ -87,7 +87,7 @@ def judge(plan: Plan, slots: int, *, limit: int = 2000) -> Judgement:
 
 def _race_when_streamed(network: Network) -> frozenset[str]:
     """A race that is there only when the chunks of a step move one by one."""
-    if run_stops(network, None, False) or all(step.count <= 1 for step in network.steps):
+    if run_stops(network, None, None) or all(step.count <= 1 for step in network.steps):
         return frozenset()
     single = in_chunks(network)
     return frozenset({RACE} if next(unordered_conflicts(single, one_order(single)), None) else ())
@@ -96,9 +96,9 @@ def _race_when_streamed(network: Network) -> frozenset[str]:
 def judge_by_exploring(network: Network, slots: int, limit: int) -> frozenset[str]:
     """The reasons against a plan, from all its interleavings."""
     reasons = set()
-    if any(stops_somewhere(network, slots, unit, limit) for unit in (False, True)):
+    if any(stops_somewhere(network, slots, packing, limit) for packing in (None, 1)):
         reasons.add(DEADLOCK)
-        if stops_somewhere(network, None, False, limit):
+        if stops_somewhere(network, None, None, limit):
             return frozenset(reasons)
     outcome = explore_values(network, limit)
     if outcome is None:
@@ -111,9 +111,9 @@ def judge_by_exploring(network: Network, slots: int, limit: int) -> frozenset[st
 def judge_by_order(network: Network, slots: int) -> frozenset[str]:
     """The reasons against a plan, from the happens-before relation and one run per granularity."""
     reasons = set()
-    if any(run_stops(network, slots, unit) for unit in (False, True)):
+    if any(run_stops(network, slots, packing) for packing in (None, 1)):
         reasons.add(DEADLOCK)
-        if run_stops(network, None, False):
+        if run_stops(network, None, None):
             return frozenset(reasons)
     order = one_order(network)
     if next(unordered_conflicts(network, order), None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ from hemiola.collectives import FACTS
 from hemiola.compiler.compile import compile_program
 from hemiola.compiler.options import CompileOptions
 from hemiola.ir.formats import read_plan
-from hemiola.ir.plan import Plan
+from hemiola.ir.plan import Plan, Protocol
 from reference import judge
 
 FILES = Path(__file__).parents[2] / "shared" / "data" / "msccl-xml"
@@ -70,6 +71,15 @@ def random_plans(number: int) -> dict[str, Plan]:
 def file_plans() -> dict[str, Plan]:
     """The plans in the files of real runtimes; none where the files are not there."""
     return {path.stem: read_plan(path) for path in sorted(FILES.glob("*.xml"))}
+
+
+def size_plans() -> dict[str, Plan]:
+    """Plans whose deadlocks depend on the size of a call, with every protocol."""
+    return {
+        f"{name} {protocol.value}": replace(plan, protocol=protocol)
+        for name, plan in hand_made.depending_on_size().items()
+        for protocol in Protocol
+    }
 
 
 def all_plans() -> dict[str, Plan]:

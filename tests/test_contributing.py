@@ -63,7 +63,11 @@ INSTANCES: Mapping[str, Instance] = {
         {
             "src/hemiola/cli/explain.py": "RCCL behaves differently on that machine",
             "src/hemiola/ir/selection.py": "RCCL behaves differently on that machine",
+            "README.md": "public measurements of that machine",
+            "docs/claims.md": "public measurements of that machine",
+            "docs/numbers.md": "public measurements of that machine",
             "src/hemiola/topology/parse/nccl_xml.py": "the source of the speed of an xGMI link",
+            "docs/targets.md": MEASURED,
         },
     ),
     "topology reader": Instance(
@@ -100,13 +104,20 @@ INSTANCES: Mapping[str, Instance] = {
     "traffic kind": Instance(
         "fsdp2",
         r"(?i)fsdp2",
-        {"README.md": "PyTorch's FSDP2 runs on our backend", "docs/numbers.md": MEASURED},
+        {
+            "README.md": "PyTorch's FSDP2 runs on our backend",
+            "docs/numbers.md": MEASURED,
+            "docs/fusion.md": "plans for gradients are carried out by PyTorch's FSDP2",
+            "src/hemiola/torch.py": "plans for gradients are carried out by PyTorch's FSDP2",
+            "src/hemiola/integrations/torch/shard_by_plan.py": "plans for gradients are carried out by PyTorch's FSDP2",
+        },
     ),
     "element type": Instance(
         "bfloat16",
         r"(?i)\b(bfloat16|bf16)\b",
         {
             "csrc/runtime/kernels.h": "a comment on rounding",
+            "src/hemiola/fusion/trace_events.py": "types in traces of PyTorch, which need no runtime",
             "src/hemiola/ir/selection.py": "a rule of RCCL about it",
             "src/hemiola/placement/model.py": "types of models, which need no runtime",
         },

@@ -14,10 +14,11 @@ from hemiola.collectives import AllGather, AllReduce
 from hemiola.ir.opcodes import TRAITS
 from hemiola.ir.plan import Plan
 from hemiola.ir.verify import verify
+from hemiola.ir.verify_sizes import verify_sizes
 from mutations import KINDS, fingerprint, mutate, pack, plan_of, unpack
 from plan_network import BrokenError, read_network
 from reference import judge
-from subjects import all_plans
+from subjects import all_plans, size_plans
 
 MANY = 1000
 FEW = 200
@@ -32,6 +33,11 @@ def accepts(plan: Plan, slots: int) -> bool:
     return verify(plan, slots=slots).ok
 
 
+def hangs_by_proof(plan: Plan, runtime: str, num_bytes: int) -> bool | None:
+    sized = verify_sizes(plan, runtime)
+    return sized.hangs_at(num_bytes) if sized.windows else None
+
+
 def test_the_unchanged_plans_are_correct_by_both_judges() -> None:
     for name, plan in subjects().items():
         assert judge(plan, plan.protocol.slots).ok, name
@@ -40,15 +46,22 @@ def test_the_unchanged_plans_are_correct_by_both_judges() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_mutants(kind: str) -> None:
-    tally = run_campaign(subjects(), kind, FEW, accepts)
+    tally = run_campaign(subjects() | size_plans(), kind, FEW, accepts, hangs_by_proof)
     assert tally.made == FEW
     assert not tally.disagreements
+
+
+def test_sizes_decide_about_some_mutants() -> None:
+    """Otherwise the campaign would say nothing about sizes."""
+    tally = run_campaign(size_plans(), "swap_steps", FEW, accepts, hangs_by_proof)
+    assert not tally.disagreements
+    assert tally.hanging >= 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_mutants(kind: str) -> None:
-    tally = run_campaign(subjects(), kind, MANY, accepts)
+    tally = run_campaign(subjects() | size_plans(), kind, MANY, accepts, hangs_by_proof)
     assert tally.made == MANY
     assert not tally.disagreements
 

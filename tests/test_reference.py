@@ -53,8 +53,8 @@ def test_a_fused_ring_needs_two_slots() -> None:
 
 def test_a_long_send_before_the_receive_needs_a_slot_per_chunk() -> None:
     plan = hand_made.ring(2, fused=False, count=3)
-    assert not run_stops(read_network(plan), 1, unit=False)
-    assert run_stops(read_network(plan), 2, unit=True)
+    assert not run_stops(read_network(plan), 1, None)
+    assert run_stops(read_network(plan), 2, 1)
     assert reasons(plan, 1) == reasons(plan, 2) == {"deadlock"}
     assert reasons(plan, 3) == CORRECT
 
@@ -239,7 +239,7 @@ def test_both_ways_agree_on_mutants(name: str) -> None:
 def test_races_are_those_pairs_that_are_ready_together(seed: int) -> None:
     """And a plan without a race ends in one memory, whatever the interleaving."""
     network = read_network(hand_made.random_plan(Random(1000 + seed)))
-    if stops_somewhere(network, None, False, NO_LIMIT):
+    if stops_somewhere(network, None, None, NO_LIMIT):
         return
     races = any(unordered_conflicts(network, one_order(network)))
     assert (explore_values(network, NO_LIMIT) is None) == races

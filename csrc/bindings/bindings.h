@@ -16,6 +16,7 @@ void bind_kernels(nb::module_& module);
 void bind_tiles(nb::module_& module);
 void bind_runtime(nb::module_& module);
 void bind_simulator(nb::module_& module);
+void bind_fusion(nb::module_& module);
 void bind_lab(nb::module_& module);
 
 }  // namespace hemiola::bindings

@@ -7,7 +7,8 @@ NB_MODULE(_core, module) {
   // Python; nanobind would call that a leak, on the terminal of whoever ran a command.
   nb::set_leak_warnings(false);
   module.doc() =
-      "The C++ core of Hemiola: the trace of chunk programs, the passes, the proof, the executor and the simulator.";
+      "The C++ core of Hemiola: the trace of chunk programs, the passes, the proof, the executor, the simulator and "
+      "the step model.";
   module.def("version", [] { return HEMIOLA_VERSION; }, "The version of the package this core was built for.");
   module.def("keep_freed_memory", hemiola::keep_freed_memory,
              "Lets this process keep the memory that it frees, for commands that allocate much and then end.");
@@ -19,5 +20,6 @@ NB_MODULE(_core, module) {
   bind_tiles(module);
   bind_runtime(module);
   bind_simulator(module);
+  bind_fusion(module);
   bind_lab(module);
 }

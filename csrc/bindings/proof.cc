@@ -74,6 +74,10 @@ void bind_findings(nb::module_& module) {
       .def_prop_ro("broken", [](const Proof& self) { return self.fulfilment.broken; })
       .def_prop_ro("same_expression", [](const Proof& self) { return self.fulfilment.same_expression; })
       .def_ro("too_large", &Proof::too_large, "Ranges cut each other into more pieces than can be looked at.");
+  nb::class_<PackedRun>(module, "PackedRun", "Neighbouring packings, under which every step is as many messages.")
+      .def_ro("least_packing", &PackedRun::least_packing)
+      .def_ro("most_packing", &PackedRun::most_packing)
+      .def_ro("cycle", &PackedRun::cycle, "Steps that wait for each other; empty where the plan ends.");
   nb::class_<InstructionRun>(module, "InstructionRun")
       .def_ro("stuck", &InstructionRun::stuck, "The first row whose message was not sent before it.")
       .def_ro("broken", &InstructionRun::broken);
@@ -94,6 +98,13 @@ void bind_proof(nb::module_& module) {
       },
       "plan"_a, "meaning"_a, nb::kw_only(), "chunks"_a, "alias_source"_a, "alias_target"_a, "alias_offset"_a, "slots"_a,
       "limit"_a);
+  module.def(
+      "run_packings",
+      [](const PlanArrays& plan, uint32_t slots, uint32_t least, uint32_t most) {
+        return run_packings(PlacedPlan{plan.view(), nullptr, 0, 0, {}}, slots, least, most);
+      },
+      "plan"_a, nb::kw_only(), "slots"_a, "least"_a, "most"_a,
+      "Whether a plan whose connections match ends, under every number of chunks in a message of a range.");
   module.def(
       "run_operations",
       [](Bytes operations, Column<uint32_t> chunks, const MeaningArrays& meaning) {

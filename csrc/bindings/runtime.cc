@@ -14,6 +14,8 @@
 #include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "bindings/buffer_view.h"
+#include "bindings/failures.h"
+#include "bindings/started_call.h"
 #include "runtime/member.h"
 #include "runtime/part.h"
 
@@ -23,14 +25,6 @@ namespace {
 
 using runtime::CallMemory, runtime::CallRecord, runtime::CallShape, runtime::Failure, runtime::FailureKind,
     runtime::Member, runtime::Part, runtime::PreparedCall, runtime::TraceEvent;
-
-// None where nothing failed. Python may have asked for the interrupt itself, and has its own words for it.
-nb::object give_failure(const Failure& failure) {
-  if (!failure) [[likely]]
-    return nb::none();
-  if (failure.kind == FailureKind::interrupted && PyErr_Occurred() != nullptr) throw nb::python_error();
-  return nb::cast(failure);
-}
 
 std::byte* at(uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
 
@@ -125,16 +119,14 @@ void bind_endpoint(nb::module_& module) {
       .def(
           "join_pipe", [](Member& self, uint32_t peer, int fd) { self.endpoint.join_pipe(peer, fd); }, "peer"_a, "fd"_a)
       .def(
-          "join_socket",
-          [](Member& self, uint32_t peer, uint32_t index, int fd) { self.endpoint.join_socket(peer, index, fd); },
-          "peer"_a, "index"_a, "fd"_a)
-      .def(
           "offer_socket",
           [](Member& self, uint32_t peer, uint32_t index, int fd) { self.endpoint.offer_socket(peer, index, fd); },
           "peer"_a, "index"_a, "fd"_a)
       .def(
           "is_local", [](const Member& self, uint32_t peer) { return self.endpoint.is_local(peer); }, "peer"_a)
-      .def("has_link", &Member::has_link, "peer"_a, "index"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "has_link", [](Member& self, uint32_t peer, uint32_t index) { return self.endpoint.knows_link(peer, index); },
+          "peer"_a, "index"_a)
       .def(
           "configure",
           [](Member& self, uint32_t workers, uint32_t spins, double yield_seconds, double timeout_seconds,
@@ -176,6 +168,9 @@ void bind_endpoint(nb::module_& module) {
             return give_failure(failure);
           },
           "peers"_a, nb::sig("def check(self, peers: Sequence[int]) -> RunFailure | None"))
+      .def(
+          "finish_queued", [](Member& self) { self.progress.close(); }, nb::call_guard<nb::gil_scoped_release>(),
+          "Waits for the calls that were started, and ends the thread that runs them.")
       .def("leave", &Member::leave, nb::call_guard<nb::gil_scoped_release>());
 }
 
@@ -217,6 +212,13 @@ void bind_call(nb::module_& module) {
           },
           nb::sig("def run_at(self, input: int, output: int, /) -> RunFailure | None"))
       .def(
+          "start_at",
+          [](const PreparedCall& self, uintptr_t input, uintptr_t output, nb::object owner) {
+            return StartedCall(self.start(at(input), at(output)), std::move(owner));
+          },
+          nb::sig("def start_at(self, input: int, output: int, owner: object, /) -> StartedCall"),
+          "Queues the call. `owner` keeps this call and its memory; it is held until the call has ended.")
+      .def(
           "trace_at",
           [](const PreparedCall& self, uintptr_t input, uintptr_t output) {
             std::vector<TraceEvent> events;
@@ -233,6 +235,7 @@ void bind_runtime(nb::module_& module) {
   bind_part(module);
   bind_failures(module);
   bind_endpoint(module);
+  bind_started_call(module);
   bind_call(module);
 }
 

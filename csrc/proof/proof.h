@@ -81,11 +81,23 @@ struct State {
 // result is in `moved`; `sums` is room to work in.
 void combine(Values& values, const OpcodeTraits& t, Segments& moved, Segments& other, Segments& sums);
 
+// A step of `count` chunks is as many messages, each in a slot of its own, when a message packs at most `packing`.
+constexpr uint32_t num_messages(uint32_t count, uint32_t packing) {
+  return packing == kUnlimited || count <= packing ? 1 : (count - 1) / packing + 1;
+}
+
 // Runs the plan once. Threadblocks are sequential and connections are queues, so every other run ends where
-// this one does. `by_chunk`: a step moves its chunks one by one, each in a slot of its own; otherwise a step
-// takes one slot. With no slots a send ends only when it is received. Memory is symbolic; without `state` none
-// is kept.
-RunResult run(const PlacedPlan& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state);
+// this one does. A message packs at most `packing` chunks of a step; with kUnlimited every step is one message.
+// With no slots a send ends only when it is received. Memory is symbolic; without `state` none is kept.
+RunResult run(const PlacedPlan& plan, const Connections& connections, uint32_t slots, uint32_t packing, State* state);
+
+// Neighbouring packings, under which every step is the same number of messages.
+struct PackedRun {
+  uint32_t least_packing, most_packing;
+  std::vector<BlockedStep> cycle;  // empty where the plan ends
+};
+// What comes of a plan under every packing of a range, in ascending order. Its connections must match.
+std::vector<PackedRun> run_packings(const PlacedPlan& plan, uint32_t slots, uint32_t least, uint32_t most);
 
 struct Race {
   uint32_t step, other_step, rank, chunk;

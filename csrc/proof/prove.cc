@@ -15,7 +15,7 @@ Proof prove(const PlacedPlan& plan, const Meaning& meaning, uint32_t slots, size
     std::vector<uint32_t> order;
     {
       State state = start(meaning, *plan.layout);
-      RunResult free = run(plan, connections, kUnlimited, false, &state);
+      RunResult free = run(plan, connections, kUnlimited, kUnlimited, &state);
       proof.stuck = free.cycle;
       if (!free.ended) return proof;
       proof.fulfilment = check_promises(state, meaning, limit);
@@ -26,9 +26,9 @@ Proof prove(const PlacedPlan& plan, const Meaning& meaning, uint32_t slots, size
     if (proof.too_large) return proof;
     proof.races = *races;
   }
-  proof.stuck_by_step = run(plan, connections, slots, false, nullptr).cycle;
+  proof.stuck_by_step = run(plan, connections, slots, kUnlimited, nullptr).cycle;
   const bool single = std::ranges::all_of(plan.steps, [](const Step& step) { return step.count <= 1; });
-  proof.stuck_by_chunk = single ? proof.stuck_by_step : run(plan, connections, slots, true, nullptr).cycle;
+  proof.stuck_by_chunk = single ? proof.stuck_by_step : run(plan, connections, slots, 1, nullptr).cycle;
   return proof;
 }
 

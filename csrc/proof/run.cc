@@ -9,7 +9,7 @@ namespace hemiola {
 namespace {
 
 struct Fifo {
-  uint32_t sent = 0, received = 0;  // messages: steps, or chunks when running by chunk
+  uint32_t sent = 0, received = 0;  // messages
   std::deque<Segment> contents;
 };
 
@@ -23,11 +23,11 @@ struct Block {
 
 class Runner {
  public:
-  Runner(const PlacedPlan& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state)
+  Runner(const PlacedPlan& plan, const Connections& connections, uint32_t slots, uint32_t packing, State* state)
       : plan_(plan),
         connections_(connections),
         slots_(slots),
-        by_chunk_(by_chunk),
+        packing_(packing),
         state_(state),
         fifos_(connections.sender.size()),
         waiters_(plan.threadblocks.size()) {
@@ -72,7 +72,7 @@ class Runner {
       return false;
     }
     const OpcodeTraits& t = traits(plan_.steps[step].opcode);
-    const uint32_t messages = by_chunk_ && (t.receives || t.sends) ? plan_.steps[step].count : 1;
+    const uint32_t messages = t.receives || t.sends ? num_messages(plan_.steps[step].count, packing_) : 1;
     while (blocks_[block].moved < messages) {
       if (slots_ > 0 && hand_over(block, messages)) continue;
       if (!move(block)) return false;
@@ -81,8 +81,8 @@ class Runner {
     return true;
   }
 
-  // A long message between a step that only sends and one that only receives, both under way: chunks go
-  // through one after another without end, so the rest of it is moved at once.
+  // Many messages between a step that only sends and one that only receives, both under way: they go through
+  // one after another without end, so the rest of them is moved at once.
   bool hand_over(uint32_t block, uint32_t messages) {
     Block& receiver = blocks_[block];
     const OpcodeTraits& t = traits(plan_.steps[receiver.step].opcode);
@@ -162,7 +162,7 @@ class Runner {
   }
 
   // What the step does to memory. Values wait in the queue of their connection from the end of the sending
-  // step on, so this needs a run in which every step ends as one (not by chunk, and with slots).
+  // step on, so this needs a run in which every step is one message, and with slots.
   void compute(uint32_t block) {
     const Step& s = plan_.steps[blocks_[block].step];
     if (s.opcode == Opcode::nop) return;
@@ -222,7 +222,7 @@ class Runner {
   const PlacedPlan& plan_;
   const Connections& connections_;
   uint32_t slots_;
-  bool by_chunk_;
+  uint32_t packing_;
   State* state_;
   std::vector<Fifo> fifos_;
   std::vector<Block> blocks_;
@@ -244,8 +244,8 @@ void combine(Values& values, const OpcodeTraits& t, Segments& moved, Segments& o
   }
 }
 
-RunResult run(const PlacedPlan& plan, const Connections& connections, uint32_t slots, bool by_chunk, State* state) {
-  return Runner(plan, connections, slots, by_chunk, state).go();
+RunResult run(const PlacedPlan& plan, const Connections& connections, uint32_t slots, uint32_t packing, State* state) {
+  return Runner(plan, connections, slots, packing, state).go();
 }
 
 }  // namespace hemiola

@@ -122,6 +122,7 @@ void Endpoint::join_socket(uint32_t peer, uint32_t index, int fd) {
   Descriptor socket(fd);
   ENFORCE(peer < num_ranks_ && peer != rank_ && !is_local(peer) && !has_link(peer, index));
   links_[{peer, index}] = std::make_unique<SocketLink>(socket.release(), shape_);
+  known_links_.insert({peer, index});
 }
 
 void Endpoint::offer_socket(uint32_t peer, uint32_t index, int fd) {
@@ -132,6 +133,13 @@ void Endpoint::offer_socket(uint32_t peer, uint32_t index, int fd) {
     tell_late_comer(socket.release());
   else
     offered_.push_back({peer, index, std::move(socket)});
+  known_links_.insert({peer, index});
+  has_offers_.store(true);
+}
+
+bool Endpoint::knows_link(uint32_t peer, uint32_t index) {
+  const std::lock_guard lock(offering_);
+  return known_links_.contains({peer, index});
 }
 
 // Nobody looks at the offers of a group that is over: who comes now hears at once why.
@@ -146,6 +154,7 @@ void Endpoint::tell_late_comer(int fd) {
 }
 
 void Endpoint::take_offered() {
+  if (!has_offers_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(offering_);
   for (Offer& offer : offered_) {
     // A peer that gave up a first attempt comes again; a run may still hold on to the ends of the old link.
@@ -158,6 +167,7 @@ void Endpoint::take_offered() {
     if (!is_local(offer.peer)) join_socket(offer.peer, offer.index, offer.socket.release());
   }
   offered_.clear();
+  has_offers_.store(false);
 }
 
 SendEnd& Endpoint::send_end(Connection connection) {
@@ -238,9 +248,9 @@ uint32_t Endpoint::announce_sleep() {
   return bell;
 }
 
-void Endpoint::sleep(uint32_t bell, int64_t nanoseconds, bool watch_links) {
+void Endpoint::sleep(uint32_t bell, int64_t nanoseconds, LinkWatch watch) {
   const timespec time{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
-  if (!watch_links || !has_links()) {
+  if (watch == LinkWatch::never || !has_links()) {
     futex(&own_board().bell, FUTEX_WAIT, bell, &time);
     return;
   }
@@ -249,6 +259,7 @@ void Endpoint::sleep(uint32_t bell, int64_t nanoseconds, bool watch_links) {
   if (pipe_.get() >= 0) watched.push_back({pipe_.get(), POLLIN, 0});
   for (const auto& [key, link] : links_) {
     const int events = (link->wants_to_read() ? POLLIN : 0) | (link->wants_to_write() ? POLLOUT : 0);
+    link->wake_rarely(watch == LinkWatch::rarely);
     if (!link->has_ended() && events != 0) watched.push_back({link->fd(), static_cast<short>(events), 0});
   }
   board.polls.fetch_add(1, std::memory_order_seq_cst);

@@ -3,10 +3,12 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,9 @@ namespace hemiola::runtime {
 struct PeerCheck {
   Failure certain, maybe;
 };
+
+// When links wake a rank that sleeps: never, for every packet, or only when much can be read or sent.
+enum class LinkWatch { never, every_packet, rarely };
 
 class Endpoint {
  public:
@@ -46,10 +51,12 @@ class Endpoint {
   void join_pipe(uint32_t peer, int fd);
   // A link to a peer on another host, the index-th of the pair (`fd` is taken over).
   void join_socket(uint32_t peer, uint32_t index, int fd);
-  // The same from any thread, at any time; the link is there after the next take_offered(), which liveness checks do as
-  // well.
+  // The same from any thread, at any time; the link is there after the next take_offered(), which every call and every
+  // liveness check begins with.
   void offer_socket(uint32_t peer, uint32_t index, int fd);
   void take_offered();
+  // Whether a link is there or was offered; from any thread, at any time.
+  bool knows_link(uint32_t peer, uint32_t index);
   bool is_local(uint32_t peer) const { return peers_[peer].board != nullptr; }
   bool has_link(uint32_t peer, uint32_t index) const { return links_.contains({peer, index}); }
 
@@ -76,7 +83,7 @@ class Endpoint {
 
   // Sleeps until somebody has news for this rank or the time is over. First announce, then look again, then sleep.
   uint32_t announce_sleep();
-  void sleep(uint32_t bell, int64_t nanoseconds, bool watch_links);
+  void sleep(uint32_t bell, int64_t nanoseconds, LinkWatch watch);
   void end_sleep();
 
   // The failure that ended this communicator, if any.
@@ -152,6 +159,8 @@ class Endpoint {
   };
   std::mutex offering_;
   std::vector<Offer> offered_;
+  std::atomic<bool> has_offers_{false};
+  std::set<std::pair<uint32_t, uint32_t>> known_links_;  // guarded by `offering_`
   uint64_t call_ = 0, signature_ = 0;
   std::string description_;
   int64_t stale_ = 1'000'000'000;

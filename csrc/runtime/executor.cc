@@ -53,12 +53,13 @@ size_t Executor::message_span(const Part& part) const {
 }
 
 Failure Executor::run(const Part& part, const CallShape& call, std::byte* input, std::byte* output,
-                      std::vector<TraceEvent>* trace) {
+                      std::vector<TraceEvent>* trace, const Attention* attention) {
   if (!endpoint_.is_usable())
     return {FailureKind::internal, static_cast<int32_t>(endpoint_.rank()),
             endpoint_.is_forked() ? "this communicator belongs to the parent process; make a new one after the fork"
                                   : "this communicator is closed"};
   if (Failure failure = endpoint_.failure()) return endpoint_.fail(failure);
+  endpoint_.take_offered();
   // Evidence of who is late must be there well before the time is over.
   endpoint_.set_stale(std::clamp<int64_t>(policy.timeout_nanoseconds / 2, 100'000'000, 1'000'000'000));
   const RanksOn ranks_on = locate_ranks(endpoint_.num_ranks(), endpoint_.num_local_ranks(), ranks_per_core);
@@ -68,7 +69,8 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
     if (Failure failure = endpoint_.failure_before(part.sends)) return endpoint_.fail(failure);
   const uint64_t signature = endpoint_.begin_call(call.content, *call.description);
   const auto workers = std::max(1u, std::min(workers_, static_cast<uint32_t>(part.blocks.size())));
-  Run run(endpoint_, policy, interrupted, part, call, signature, geometry, workers, message_span(part), *notes_, trace);
+  Run run(endpoint_, policy, interrupted, part, call, signature, geometry, workers, message_span(part), *notes_, trace,
+          attention);
 
   if (Geometry::has_lengths(call)) check_lengths(part, call);
   StepBytes& bytes = run.bytes();
@@ -91,7 +93,8 @@ Failure Executor::run(const Part& part, const CallShape& call, std::byte* input,
   }
 
   std::optional<CorePin> pin;
-  if (workers_ == 1 && bytes.num_bytes() >= kLeastPinnedBytes) pin.emplace(pin_core);
+  // A queued call keeps off cores that compute, wherever the scheduler finds others.
+  if (workers_ == 1 && attention == nullptr && bytes.num_bytes() >= kLeastPinnedBytes) pin.emplace(pin_core);
   if (workers > 1) {
     if (!pool_) pool_ = std::make_unique<WorkerPool>(workers_ - 1);
     pool_->run([&](uint32_t worker) {

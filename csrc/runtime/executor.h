@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/attention.h"
 #include "runtime/call.h"
 #include "runtime/endpoint.h"
 #include "runtime/mapping.h"
@@ -29,13 +30,14 @@ class Executor {
   int pin_core = -1;
   // How many ranks of this host take turns on its most crowded core; the same on all of them.
   uint32_t ranks_per_core = 1;
-  // Asked now and then while waiting; true ends the run.
+  // Asked now and then by a thread that waits for its own call; true ends the run.
   std::function<bool()> interrupted;
 
   // Input and output as the collective has them; nothing is copied that the plan does not copy, except the last
-  // elements of a share that do not fill all chunks.
+  // elements of a share that do not fill all chunks. With `attention` the progress thread runs a queued call: it waits
+  // so that a computation on the same core goes on, unless somebody waits for the call.
   Failure run(const Part& part, const CallShape& call, std::byte* input, std::byte* output,
-              std::vector<TraceEvent>* trace);
+              std::vector<TraceEvent>* trace, const Attention* attention = nullptr);
 
  private:
   size_t message_span(const Part& part) const;

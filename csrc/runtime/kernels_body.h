@@ -256,7 +256,9 @@ consteval bool is_complete(const KernelTable& made) {
       if (kernels.reduce == nullptr) return false;
   return true;
 }
+#if !defined(__SANITIZE_ADDRESS__)  // with UBSan, GCC compares no address of a function at compile time
 static_assert(is_complete(make_table("")), "an element type has no kernels");
+#endif
 
 }  // namespace
 

@@ -1,8 +1,10 @@
-// A member of a communicator: a rank's endpoint with its executor and its flight recorder. Whatever threads use it,
-// what moves its queues and links happens one after another.
+// A member of a communicator: a rank's endpoint with its executor, its flight recorder and its progress thread.
+// Whatever threads use it, what moves its queues and links happens one after another.
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "runtime/endpoint.h"
 #include "runtime/executor.h"
 #include "runtime/flight_recorder.h"
+#include "runtime/progress_thread.h"
 
 namespace hemiola::runtime {
 
@@ -20,18 +23,12 @@ class Member {
   Member(uint32_t rank, uint32_t num_ranks, QueueShape shape) : endpoint(rank, num_ranks, shape), executor(endpoint) {}
 
   Failure run(const Part& part, const CallShape& call, std::byte* input, std::byte* output,
-              std::vector<TraceEvent>* trace) {
+              std::vector<TraceEvent>* trace, const Attention* attention = nullptr) {
     const std::lock_guard lock(running_);
     const uint64_t number = flights.begin({endpoint.call() + 1, now(), std::nullopt, call.description});
-    Failure failure = executor.run(part, call, input, output, trace);
+    Failure failure = executor.run(part, call, input, output, trace, attention);
     if (!failure) flights.end(number, now());
     return failure;
-  }
-
-  bool has_link(uint32_t peer, uint32_t index) {
-    const std::lock_guard lock(running_);
-    endpoint.take_offered();
-    return endpoint.has_link(peer, index);
   }
 
   // Ends the communicator; the first failure wins and is returned.
@@ -61,6 +58,9 @@ class Member {
 
  private:
   std::mutex running_;
+
+ public:
+  ProgressThread progress;  // ends first, because it uses all of the above
 };
 
 // One rank's part of a plan together with the shape of a call, ready to run as often as wanted.
@@ -73,6 +73,18 @@ struct PreparedCall {
   Failure run(std::byte* input, std::byte* output, std::vector<TraceEvent>* trace) const {
     memory.check(input, output);
     return member->run(*part, shape, input, output, trace);
+  }
+
+  // Queues the call. This value and the memory must stay until it is done.
+  std::shared_ptr<QueuedCall> start(std::byte* input, std::byte* output) const {
+    memory.check(input, output);
+    return member->progress.put([this, input, output](const Attention& attention) {
+      try {
+        return member->run(*part, shape, input, output, nullptr, &attention);
+      } catch (const std::exception& error) {  // the others must hear that this rank gives up
+        return member->fail({FailureKind::internal, static_cast<int32_t>(member->endpoint.rank()), error.what()});
+      }
+    });
   }
 };
 

@@ -22,11 +22,11 @@
 #include "runtime/part.h"
 #include "runtime/progress.h"
 #include "runtime/step_bytes.h"
+#include "runtime/waiting.h"
 #include "step_law.h"
 
 namespace hemiola::runtime {
 
-constexpr int64_t kCheckInterval = 20'000'000;   // nanoseconds between the liveness checks of a rank that waits
 constexpr uint64_t kLeastHandedOver = 64 << 10;  // bytes of a message that are worth a change of ranks on a core
 
 inline void pause_briefly() {
@@ -43,9 +43,10 @@ class Run {
  public:
   Run(Endpoint& endpoint, const WaitPolicy& policy, const std::function<bool()>& interrupted, const Part& part,
       const CallShape& call, uint64_t signature, const Geometry& geometry, uint32_t workers, size_t message_span,
-      RunNotes& notes, std::vector<TraceEvent>* trace)
+      RunNotes& notes, std::vector<TraceEvent>* trace, const Attention* attention)
       : endpoint_(endpoint),
         policy_(policy),
+        attention_(attention),
         interrupted_(interrupted),
         part_(part),
         call_(call),
@@ -90,7 +91,7 @@ class Run {
   // Steps the threadblocks of one worker until all have finished or the run has failed. The first worker also
   // moves the links and checks the peers, for all of them, and so stays to the end.
   void work(uint32_t worker) {
-    Waiting waiting;
+    Waiting waiting(policy_, attention_);
     try {
       while (!failed_.load(std::memory_order_relaxed)) {
         bool moved = worker == 0 && endpoint_.has_links() && pump();
@@ -112,14 +113,6 @@ class Run {
   bool failed() const { return failed_.load(); }
 
  private:
-  // How a worker waits: it polls with pauses, then with yields, then sleeps, and checks its peers now and then.
-  struct Waiting {
-    uint64_t polls = 0;
-    int64_t since = 0, last_check = 0;
-    bool announced = false, crowded = false;
-    uint32_t bell = 0;
-  };
-
   // Takes every step of a worker's threadblocks that can be taken now; whether all of them have finished.
   bool pass_over_blocks(uint32_t worker, bool& moved) {
     bool done = true;
@@ -139,33 +132,41 @@ class Run {
   }
 
   void end_waiting(Waiting& waiting) {
-    if (waiting.announced) endpoint_.end_sleep();
-    waiting = {};
+    if (waiting.is_announced()) endpoint_.end_sleep();
+    waiting.restart();
   }
 
   void wait(uint32_t worker, Waiting& waiting) {
-    if (waiting.polls++ < policy_.spins) {
+    const WaitStep step = waiting.next();
+    if (step == WaitStep::pause) {
       pause_briefly();
       return;
     }
-    const int64_t time = now();
-    if (waiting.since == 0) waiting.since = waiting.last_check = time;
     if (endpoint_.has_failed()) {
       failed_.store(true);
-    } else if (time - waiting.last_check >= kCheckInterval) {
-      waiting.last_check = time;
-      if (worker == 0) check_peers(waiting, time);
-    } else if (!waiting.crowded && time - waiting.since < policy_.yield_nanoseconds) {
-      sched_yield();
-      waiting.crowded = now() - time > policy_.crowd_nanoseconds;
-    } else if (!waiting.announced) {
-      waiting.bell = endpoint_.announce_sleep();
-      waiting.announced = true;  // and look once more
-    } else {
-      endpoint_.sleep(waiting.bell, kCheckInterval, worker == 0);
-      endpoint_.end_sleep();
-      waiting.announced = false;
+      return;
     }
+    switch (step) {
+      case WaitStep::check:
+        if (worker == 0) check_peers(waiting);
+        break;
+      case WaitStep::yield:
+        waiting.yield();
+        break;
+      case WaitStep::announce:
+        waiting.announce(endpoint_.announce_sleep());
+        break;
+      default:
+        endpoint_.sleep(waiting.bell(), kCheckInterval, links_to_watch(worker, waiting));
+        endpoint_.end_sleep();
+        waiting.end_sleep();
+    }
+  }
+
+  // The first worker wakes for its links: for every packet if somebody waits for it, otherwise rarely.
+  static LinkWatch links_to_watch(uint32_t worker, const Waiting& waiting) {
+    if (worker != 0) return LinkWatch::never;
+    return waiting.is_attended() ? LinkWatch::every_packet : LinkWatch::rarely;
   }
 
   bool pump() {
@@ -216,7 +217,8 @@ class Run {
       if (trace_ != nullptr) note(block, begin, end, num_bytes);
       finish_step(block);
     }
-    if (has_sent && block.shares_memory && num_bytes >= kLeastHandedOver && block.send->holds_up_reader())
+    if (has_sent && block.shares_memory && num_bytes >= kLeastHandedOver && attention_ == nullptr &&
+        block.send->holds_up_reader())
       sched_yield();
     return Outcome::moved;
   }
@@ -337,23 +339,23 @@ class Run {
     return peers;
   }
 
-  void check_peers(Waiting& waiting, int64_t time) {
+  void check_peers(Waiting& waiting) {
     // What other workers do is progress, too.
     const uint64_t steps_before = std::exchange(steps_seen_, num_finished_steps());
-    if (steps_seen_ != steps_before) waiting.since = time;
+    if (steps_seen_ != steps_before) waiting.note_progress_elsewhere();
     const std::vector<uint32_t> peers = awaited();
     const PeerCheck check = endpoint_.check_peers(peers);
     if (check.certain) {
       fail(check.certain);
     } else if (check.maybe && is_confirmed(check.maybe)) {
       fail(check.maybe);
-    } else if (interrupted_ && interrupted_()) {
+    } else if (attention_ == nullptr && interrupted_ && interrupted_()) {
       fail({FailureKind::interrupted, static_cast<int32_t>(endpoint_.rank()), "it was interrupted"});
-    } else if (time - waiting.since > policy_.timeout_nanoseconds) {
+    } else if (waiting.duration() > policy_.timeout_nanoseconds) {
       if (check.maybe)
         fail(check.maybe);
       else
-        time_out(peers, time - waiting.since);
+        time_out(peers, waiting.duration());
     }
   }
 
@@ -408,6 +410,7 @@ class Run {
 
   Endpoint& endpoint_;
   const WaitPolicy& policy_;
+  const Attention* attention_;  // of a queued call, who waits for it; null in the thread that made the call
   const std::function<bool()>& interrupted_;
   const Part& part_;
   const CallShape& call_;

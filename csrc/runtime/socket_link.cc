@@ -23,7 +23,10 @@ namespace {
 
 constexpr uint32_t kMagic = 0x48454d49;
 constexpr size_t kMaxControl = 2048;
-constexpr int kUnsentBytes = 128 * 1024;
+// What the kernel holds that the network cannot take yet. Where somebody waits, more waits in the slots instead: in the
+// kernel it would fall out of the caches. Beside a computation it must last until the progress thread gets its core.
+constexpr int kUnsentBytes = 128 * 1024, kUnsentBeside = 2 * 1024 * 1024;
+constexpr size_t kPieceBytes = 128 * 1024;
 
 // The payload of a status frame; text of the description follows.
 struct StatusFields {
@@ -66,10 +69,13 @@ SocketLink::SocketLink(int fd, QueueShape shape)
       from_socket_({incoming_.data()}, shape),
       out_of_queue_({outgoing_.data()}, shape),
       staged_(kStagedBytes) {
+  // The buffer that was read last is filled next: this rank is the reader and the writer of both queues, and has it in
+  // its caches.
+  to_socket_.set_span(1);
+  into_queue_.set_span(1);
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
     throw std::system_error(errno, std::generic_category(), "a link's socket");
-  // What the network cannot take yet waits in the slots and not in the kernel, where it would fall out of the caches.
   // A socket that is not TCP has no such limit, and needs none.
   setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof(kUnsentBytes));
 }
@@ -218,7 +224,7 @@ bool SocketLink::begin_frame_in() {
     return false;
   }
   if (is_message) {
-    in_payload_ = into_queue_.acquire();
+    in_payload_ = into_queue_.acquire(in_frame_.num_bytes);
     is_full_ = in_payload_ == nullptr;
     if (is_full_) return false;
     moved_in_ = true;
@@ -237,6 +243,19 @@ void SocketLink::end_frame_in() {
     into_queue_.publish(in_frame_.signature, in_frame_.num_bytes);
   else
     take_control();
+}
+
+// The sender has begun a frame and sends all of it, so what is waited for comes. Nothing but the frame is waited for:
+// what follows it may be news, which are read at once.
+void SocketLink::wake_rarely(bool rarely) {
+  if (has_ended()) return;
+  const int least = rarely && in_is_open_ ? static_cast<int>(std::clamp<size_t>(in_missing_, 1, kPieceBytes)) : 1;
+  if (least != least_readable_ && setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)) == 0)
+    least_readable_ = least;
+  if (rarely == wakes_rarely_) return;
+  wakes_rarely_ = rarely;
+  const int most = rarely ? kUnsentBeside : kUnsentBytes;
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof(most));
 }
 
 bool SocketLink::finish() {

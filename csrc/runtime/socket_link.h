@@ -49,6 +49,8 @@ class SocketLink {
   bool wants_to_write() const { return !is_drained(); }
   // Whether reading could get on: not while every slot is taken, nor after the end.
   bool wants_to_read() const { return !has_ended() && !is_full_; }
+  // Whether the socket shall wake whoever polls it for every packet, or only when much can be read or sent.
+  void wake_rarely(bool rarely);
   // Whether nothing more can come.
   bool has_ended() const { return ended_ || state_ == State::broken; }
   // Says that nothing more follows; true when the peer's host has everything and the socket can be closed.
@@ -115,6 +117,8 @@ class SocketLink {
   bool in_is_open_ = false;  // between the header of a frame and its end
   std::vector<std::byte> in_control_;
   bool moved_in_ = false, is_full_ = false;
+  int least_readable_ = 1;  // bytes that make the socket readable
+  bool wakes_rarely_ = false;
 
   bool asked_ = false, ended_ = false, finishing_ = false;
   RemoteStatus status_;

@@ -33,7 +33,9 @@ class Dataflow {
     ends_.resize(uint64_t{scene.num_awaited} * window_);
     if (record) records_.resize(scene.num_events());
     uint64_t first = 0;
-    for (const SceneBlock& block : scene.blocks) {
+    for (uint32_t number = 0; number < scene.blocks.size(); ++number) {
+      const SceneBlock& block = scene.blocks[number];
+      progress_[number].end = block.launch_seconds;
       first_record_.push_back(first);
       first += uint64_t{block.num_steps} * block.num_tiles;
     }
@@ -113,14 +115,17 @@ class Dataflow {
         }
       }
       const double num_bytes = step.count * scene_.tile_bytes[block.first_tile + own.tile];
-      double end = begin;
-      if (step.sends) end += block.step_seconds;
-      const uint32_t work = step.work == Work::add ? block.add : step.work == Work::copy ? block.copy : kNone;
-      if (work != kNone) end += num_bytes / scene_.sources[work].cap;
-      double depart = end, sent = end, arrived = end;
+      const bool direct = block.is_direct(step);
+      double end = begin + block.overhead(step);
+      double depart = end;
+      const uint32_t work = block.work_source(step);
+      if (work != kNone) end += (num_bytes + block.more_bytes(step)) / scene_.sources[work].cap;
+      double sent = end, arrived = end;
       if (step.sends) {
-        depart = std::max(end, own.last_sent);
-        sent = own.last_sent = depart + num_bytes / scene_.sources[block.send].cap;
+        if (!direct) {
+          depart = std::max(end, own.last_sent);
+          sent = own.last_sent = depart + (num_bytes + block.message_bytes) / scene_.sources[block.send].cap;
+        }
         arrived = sent + block.latency;
         arrivals_[uint64_t{number} * slots + own.num_sent++ % slots] = arrived;
         wake(block.receiver);
@@ -138,10 +143,10 @@ class Dataflow {
             awaited.block,
             awaited.step,
             work == kNone ? kNoResource : scene_.sources[work].limit,
-            step.sends ? scene_.sources[block.send].limit : kNoResource,
+            step.sends ? scene_.sources[direct ? work : block.send].limit : kNoResource,
             begin,
             end,
-            depart,
+            step.sends ? depart : end,
             sent,
             arrived};
       own.end = end;

@@ -18,7 +18,7 @@ constexpr double kTogether = 1 + 1e-14;
 enum class Phase : uint8_t { waiting, asleep, overhead, working };
 
 struct Progress {
-  double end = 0, begin = 0;
+  double end = 0, begin = 0, work_begin = 0;
   uint32_t tile = 0, step = 0;
   Phase phase = Phase::waiting;
   bool queued = false;
@@ -53,14 +53,15 @@ class Events {
       const SceneBlock& block = scene.blocks[number];
       first_record_.push_back(first);
       first += uint64_t{block.num_steps} * block.num_tiles;
-      for (const uint32_t source : {block.send, block.add, block.copy})
+      for (const uint32_t source : {block.send, block.send_sum, block.take, block.take_sum, block.add, block.copy})
         if (source != kNone) owner_[source] = number;
+      progress_[number].end = block.launch_seconds;
     }
     if (record) records_.resize(first);
   }
 
   Replay run() {
-    for (uint32_t block = 0; block < scene_.blocks.size(); ++block) wake(block);
+    for (uint32_t block = 0; block < scene_.blocks.size(); ++block) launch(block);
     settle();
     while (!queue_.empty()) {
       now_ = queue_.next_time();
@@ -83,6 +84,12 @@ class Events {
   }
 
  private:
+  void launch(uint32_t block) {
+    if (!(scene_.blocks[block].launch_seconds > 0)) return wake(block);
+    progress_[block].phase = Phase::asleep;
+    queue_.set(block, scene_.blocks[block].launch_seconds);
+  }
+
   void settle() {
     for (size_t at = 0; at < ready_.size(); ++at) {
       advance(ready_[at]);
@@ -97,7 +104,7 @@ class Events {
       const auto source = static_cast<uint32_t>(id - scene_.blocks.size());
       const uint32_t block = owner_[source];
       sharing_.stop(source);
-      if (scene_.blocks[block].send == source)
+      if (scene_.blocks[block].send == source && !scene_.blocks[block].direct)
         end_transfer(block);
       else
         end_act(block);
@@ -172,9 +179,10 @@ class Events {
     const SceneBlock& block = scene_.blocks[number];
     Progress& own = progress_[number];
     own.begin = now_;
-    if (scene_.steps[block.first_step + own.step].sends && block.step_seconds > 0) {
+    const double overhead = block.overhead(scene_.steps[block.first_step + own.step]);
+    if (overhead > 0) {
       own.phase = Phase::overhead;
-      queue_.set(number, now_ + block.step_seconds);
+      queue_.set(number, now_ + overhead);
     } else {
       begin_work(number);
     }
@@ -182,8 +190,13 @@ class Events {
 
   uint32_t work_source(uint32_t number) const {
     const SceneBlock& block = scene_.blocks[number];
-    const Work work = scene_.steps[block.first_step + progress_[number].step].work;
-    return work == Work::add ? block.add : work == Work::copy ? block.copy : kNone;
+    return block.work_source(scene_.steps[block.first_step + progress_[number].step]);
+  }
+
+  // What the work of a step moves.
+  double work_bytes(uint32_t number) const {
+    const SceneBlock& block = scene_.blocks[number];
+    return num_bytes(number) + block.more_bytes(scene_.steps[block.first_step + progress_[number].step]);
   }
 
   double num_bytes(uint32_t number) const {
@@ -194,8 +207,9 @@ class Events {
 
   void begin_work(uint32_t number) {
     const uint32_t source = work_source(number);
-    const double bytes = num_bytes(number);
+    const double bytes = work_bytes(number);
     progress_[number].phase = Phase::working;
+    progress_[number].work_begin = now_;
     if (source == kNone || bytes == 0) {
       end_act(number);
     } else if (scene_.sources[source].is_fixed()) {
@@ -234,8 +248,12 @@ class Events {
                           now_,
                           now_};
     }
-    if (step.sends) {
-      message(number, outgoing_[number].num_acted++) = {num_bytes(number), 0, 0, record};
+    if (block.is_direct(step)) {
+      const uint32_t source = work_source(number);
+      message(number, outgoing_[number].num_acted++) = {num_bytes(number), own.work_begin, 0, record};
+      arrive(number, now_, scene_.sources[source].is_fixed() ? scene_.sources[source].limit : sharing_.limit(source));
+    } else if (step.sends) {
+      message(number, outgoing_[number].num_acted++) = {num_bytes(number) + block.message_bytes, 0, 0, record};
       if (outgoing_[number].num_acted == outgoing_[number].num_sent + 1 || scene_.sources[block.send].is_fixed())
         begin_transfer(number);
     }

@@ -90,9 +90,11 @@ class Walk {
   void add_act(uint32_t block, uint32_t step, uint32_t tile) {
     const Record& record = record_of(block, step, tile);
     const SceneStep& about = scene_.steps[scene_.blocks[block].first_step + step];
-    const double overhead = std::min(record.end, record.begin + (about.sends ? scene_.blocks[block].step_seconds : 0));
-    add(about.work == Work::add ? PathPieceKind::adding : PathPieceKind::copying, record, record.work_limit, overhead,
-        record.end);
+    const double overhead = std::min(record.end, record.begin + scene_.blocks[block].overhead(about));
+    const PathPieceKind kind = scene_.blocks[block].is_direct(about) ? PathPieceKind::transfer
+                               : about.work == Work::add             ? PathPieceKind::adding
+                                                                     : PathPieceKind::copying;
+    add(kind, record, record.work_limit, overhead, record.end);
     add(PathPieceKind::overhead, record, kNoResource, record.begin, overhead);
   }
 
@@ -101,6 +103,7 @@ class Walk {
     locate(sends_[sender], number, step, tile);
     const Record* record = &record_of(sender, step, tile);
     add(PathPieceKind::latency, *record, kNoResource, record->sent, record->arrived);
+    if (scene_.blocks[sender].direct) return;
     for (;;) {
       add(PathPieceKind::transfer, *record, record->send_limit, record->depart, record->sent);
       if (record->depart <= record->end || number == 0) return;

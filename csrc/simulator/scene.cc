@@ -1,7 +1,9 @@
 #include "simulator/scene.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <unordered_map>
 
 #include "enforce.h"
 
@@ -35,15 +37,11 @@ class SceneMaker {
         number_[block] = static_cast<uint32_t>(kept.size());
         kept.push_back(block);
       }
-    std::vector<uint32_t> first_tiles;
-    for (const Job& job : jobs_) {
-      first_tiles.push_back(static_cast<uint32_t>(scene_.tile_bytes.size()));
-      scene_.tile_bytes.insert(scene_.tile_bytes.end(), job.tile_bytes.begin(), job.tile_bytes.end());
-    }
     scene_.blocks.reserve(kept.size());
-    for (const uint32_t block : kept) add_block(block, first_tiles[wiring_.blocks[block].job]);
+    for (const uint32_t block : kept) add_block(block);
     number_awaited();
     drop_resources_that_never_bind();
+    number_alike();
     return std::move(scene_);
   }
 
@@ -52,47 +50,68 @@ class SceneMaker {
     return original == kNone ? kNone : number_[folding_.block_class[original]];
   }
 
-  void add_block(uint32_t original, uint32_t first_tile) {
+  void add_block(uint32_t original) {
     const Wiring::Block& block = wiring_.blocks[original];
     const Job& job = jobs_[block.job];
     SceneBlock made{};
+    made.job = block.job;
     made.first_step = static_cast<uint32_t>(scene_.steps.size());
     made.num_steps = block.num_steps;
     made.original = original;
     made.sender = scene_block(wiring_.sender[original]);
     made.receiver = scene_block(wiring_.receiver[original]);
-    made.first_tile = first_tile;
-    made.num_tiles = block.num_steps == 0 ? 0 : static_cast<uint32_t>(job.tile_bytes.size());
     made.step_seconds = job.step_seconds;
+    made.launch_seconds = job.launch_seconds;
     made.latency = setting_.latencies[original];
-    made.send = made.add = made.copy = kNone;
-    for (uint32_t k = 0; k < block.num_steps; ++k) add_step(block, job.plan, block.first_step + k);
-    if (block.sends) {
-      const auto first = setting_.hops.begin() + setting_.first_hop[original];
-      const auto last = setting_.hops.begin() + setting_.first_hop[original + 1];
-      hops_.assign(first, last);
+    made.message_bytes = setting_.message_bytes[original];
+    made.direct = setting_.direct[original] != 0;
+    made.send = made.send_sum = made.take = made.take_sum = made.add = made.copy = kNone;
+    for (uint32_t k = 0; k < block.num_steps; ++k) add_step(block, job, block.first_step + k);
+    const WorkResources& work = setting_.work[original];
+    if (block.sends && !made.direct) {
+      take_route(original);
       made.send = add_source(original, kUnlimited);
     }
-    const WorkResources& work = setting_.work[original];
+    if (block.sends && made.direct) made.send = add_direct(original, work.copy, job.send_bandwidth);
+    if (block.sends_sums && made.direct) made.send_sum = add_direct(original, work.add, job.send_bandwidth);
+    if (block.takes) made.take = add_work(original, work.copy, job.receive_bandwidth);
+    if (block.takes_sums) made.take_sum = add_work(original, work.add, job.receive_bandwidth);
     if (block.adds) made.add = add_work(original, work.add, job.threadblock_bandwidth);
     if (block.copies) made.copy = add_work(original, work.copy, job.threadblock_bandwidth);
     scene_.blocks.push_back(made);
   }
 
-  void add_step(const Wiring::Block& block, const PlanView& plan, uint32_t row) {
+  void add_step(const Wiring::Block& block, const Job& job, uint32_t row) {
+    const PlanView& plan = job.plan;
     const Step& step = plan.steps[row];
     const auto first = static_cast<uint32_t>(scene_.waits.size());
     for (const Dependency& wait : plan.waits(row))
       scene_.waits.push_back({scene_block(block.first_of_rank + wait.threadblock), wait.step});
     const OpcodeTraits& acts = traits(step.opcode);
     scene_.steps.push_back({step.count, first, static_cast<uint32_t>(scene_.waits.size()) - first, kNone, acts.receives,
-                            acts.sends, work_of(step)});
+                            acts.sends, work_of(step), job.act_seconds_of(row)});
+  }
+
+  void take_route(uint32_t original) {
+    const auto first = setting_.hops.begin() + setting_.first_hop[original];
+    const auto last = setting_.hops.begin() + setting_.first_hop[original + 1];
+    hops_.assign(first, last);
+  }
+
+  void take(const int32_t (&resources)[2]) {
+    for (const int32_t resource : resources)
+      if (resource != kNoResource) hops_.push_back(resource);
   }
 
   uint32_t add_work(uint32_t original, const int32_t (&resources)[2], double cap) {
     hops_.clear();
-    for (const int32_t resource : resources)
-      if (resource != kNoResource) hops_.push_back(resource);
+    take(resources);
+    return add_source(original, cap);
+  }
+
+  uint32_t add_direct(uint32_t original, const int32_t (&resources)[2], double cap) {
+    take_route(original);
+    take(resources);
     return add_source(original, cap);
   }
 
@@ -149,6 +168,41 @@ class SceneMaker {
     }
   }
 
+  // Sources that use the same resources alike have the same rate whenever both are active.
+  void number_alike() {
+    std::unordered_multimap<uint64_t, uint32_t> firsts;
+    for (uint32_t number = 0; number < scene_.sources.size(); ++number) {
+      Source& source = scene_.sources[number];
+      source.alike = number;
+      if (source.is_fixed()) continue;
+      const uint64_t hash = hash_of(source);
+      const auto [begin, end] = firsts.equal_range(hash);
+      const auto same = std::find_if(begin, end, [&](const auto& at) { return is_alike(source, at.second); });
+      if (same != end)
+        source.alike = same->second;
+      else
+        firsts.emplace(hash, number);
+    }
+  }
+
+  std::span<const Use> uses_of(const Source& source) const {
+    return std::span(scene_.uses).subspan(source.first_use, source.num_uses);
+  }
+
+  uint64_t hash_of(const Source& source) const {
+    uint64_t hash = std::hash<double>()(source.cap);
+    for (const Use& use : uses_of(source)) hash = hash * 0x9e3779b97f4a7c15 + use.resource;
+    return hash;
+  }
+
+  bool is_alike(const Source& source, uint32_t number) const {
+    const Source& other = scene_.sources[number];
+    return source.cap == other.cap && source.limit == other.limit &&
+           std::ranges::equal(uses_of(source), uses_of(other), [](const Use& a, const Use& b) {
+             return a.resource == b.resource && a.weight == b.weight;
+           });
+  }
+
   std::span<const Job> jobs_;
   const Setting& setting_;
   const Wiring& wiring_;
@@ -165,6 +219,19 @@ Folding Folding::none(size_t num_blocks, size_t num_resources) {
   for (uint32_t block = 0; block < num_blocks; ++block) folding.block_class.push_back(block);
   for (uint32_t resource = 0; resource < num_resources; ++resource) folding.resource_class.push_back(resource);
   return folding;
+}
+
+void Scene::set_tiles(std::span<const std::span<const double>> of_jobs) {
+  tile_bytes.clear();
+  std::vector<uint32_t> first_tiles;
+  for (const std::span<const double> tiles : of_jobs) {
+    first_tiles.push_back(static_cast<uint32_t>(tile_bytes.size()));
+    tile_bytes.insert(tile_bytes.end(), tiles.begin(), tiles.end());
+  }
+  for (SceneBlock& block : blocks) {
+    block.first_tile = first_tiles[block.job];
+    block.num_tiles = block.num_steps == 0 ? 0 : static_cast<uint32_t>(of_jobs[block.job].size());
+  }
 }
 
 Scene make_scene(std::span<const Job> jobs, const Setting& setting, const Wiring& wiring, const Folding& folding) {

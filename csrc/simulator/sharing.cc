@@ -19,6 +19,7 @@ Sharing::Sharing(const Scene& scene, EventQueue& events, uint32_t first_id)
       flows_(scene.sources.size()),
       place_(scene.uses.size()),
       resources_(scene.capacities.size()),
+      alike_(scene.sources.size()),
       cap_class_(scene.sources.size()) {
   std::vector<double> caps;
   caps.reserve(scene.sources.size());
@@ -41,9 +42,10 @@ void Sharing::start(uint32_t source, double num_bytes, double now) {
   for (uint32_t use = about.first_use; use < about.first_use + about.num_uses; ++use) {
     auto& users = resources_[scene_.uses[use].resource].users;
     place_[use] = static_cast<uint32_t>(users.size());
-    users.push_back({source, use});
+    users.push_back({source, use, scene_.uses[use].weight});
   }
-  mark(source);
+  started_.push_back(source);
+  touch(source, 1);
 }
 
 void Sharing::stop(uint32_t source) {
@@ -56,7 +58,93 @@ void Sharing::stop(uint32_t source) {
     place_[last.use] = place_[use];
     users.pop_back();
   }
-  mark(source);
+  Alike& alike = alike_[scene_.sources[source].alike];
+  alike.rate = flows_[source].rate;
+  alike.limit = flows_[source].limit;
+  touch(source, -1);
+}
+
+void Sharing::touch(uint32_t source, int32_t change) {
+  const uint32_t first = scene_.sources[source].alike;
+  alike_[first].change += change;
+  alike_[first].num_stopped += change < 0;
+  if (alike_[first].touched) return;
+  alike_[first].touched = true;
+  touched_.push_back(first);
+}
+
+// Where as many of a kind began as ended, the rates of all stay, because there is only one fair allocation: those that
+// began get the rate of those that ended. The others that began are still to be given a rate.
+void Sharing::continue_rates(double now) {
+  waiting_.clear();
+  for (const uint32_t source : started_) {
+    if (!flows_[source].active || flows_[source].rate > 0) continue;
+    const Alike& alike = alike_[scene_.sources[source].alike];
+    if (alike.change == 0)
+      set_rate(source, alike.rate, alike.limit, now);
+    else
+      waiting_.push_back(source);
+  }
+  started_.clear();
+}
+
+// Marks what has to share anew. Nothing has to where only such ended as nobody was held back by, or where those that
+// began find enough left over.
+void Sharing::mark_changes(double now) {
+  for (const uint32_t first : touched_) {
+    const Alike& alike = alike_[first];
+    const bool only_stopped = alike.change == -alike.num_stopped, only_started = alike.num_stopped == 0;
+    if (alike.change != 0 && (only_stopped ? holds_back(first) : !only_started)) mark(first);
+  }
+  for (const uint32_t source : waiting_)
+    if (!dirty_.empty() || !fits_in(source, now)) mark(source);
+  for (const uint32_t first : touched_) {
+    alike_[first].change = alike_[first].num_stopped = 0;
+    alike_[first].touched = false;
+  }
+  touched_.clear();
+}
+
+// Whether the rate of someone who goes on is limited by a resource that this source uses.
+bool Sharing::holds_back(uint32_t source) const {
+  const Source& about = scene_.sources[source];
+  for (uint32_t use = about.first_use; use < about.first_use + about.num_uses; ++use) {
+    const uint32_t resource = scene_.uses[use].resource;
+    for (const User& user : resources_[resource].users)
+      if (flows_[user.source].limit == static_cast<int32_t>(resource)) return true;
+  }
+  return false;
+}
+
+// Gives a source that began what its resources have left over, if that is fair: it has all that it can take, or it
+// fills a resource in which nobody has more. The others keep their rates, for none of what limits them has changed.
+bool Sharing::fits_in(uint32_t source, double now) {
+  const Source& about = scene_.sources[source];
+  double rate = about.cap, highest = 0;
+  int32_t limit = about.limit;
+  for (uint32_t use = about.first_use; use < about.first_use + about.num_uses; ++use) {
+    const uint32_t number = scene_.uses[use].resource;
+    double left = scene_.capacities[number], most = 0;
+    for (const User& user : resources_[number].users) {
+      left -= flows_[user.source].rate * user.weight;
+      most = std::max(most, flows_[user.source].rate);
+    }
+    if (left >= rate * scene_.uses[use].weight) continue;
+    rate = left / scene_.uses[use].weight;
+    highest = most;
+    limit = static_cast<int32_t>(number);
+  }
+  if (rate <= 0 || rate < highest) return false;
+  set_rate(source, rate, limit, now);
+  return true;
+}
+
+// Of a source that has just begun.
+void Sharing::set_rate(uint32_t source, double rate, int32_t limit, double now) {
+  Flow& flow = flows_[source];
+  flow.rate = rate;
+  flow.limit = limit;
+  events_.set(first_id_ + source, now + flow.remaining / flow.rate);
 }
 
 void Sharing::mark(uint32_t source) {
@@ -76,7 +164,16 @@ void Sharing::see(uint32_t source) {
   members_.push_back(source);
 }
 
-// Everything that is connected with what has changed through flows that go on now.
+// Whether the flows that use a resource now could together take more than it has.
+bool Sharing::can_bind(uint32_t number) const {
+  const Resource& resource = resources_[number];
+  double most = 0;
+  for (const User& user : resource.users) most += scene_.sources[user.source].cap * user.weight;
+  return most > scene_.capacities[number];
+}
+
+// Everything that is connected with what has changed through flows that go on now, and through resources that can make
+// one of them take less than it could.
 void Sharing::collect() {
   members_.clear();
   component_.clear();
@@ -93,7 +190,7 @@ void Sharing::collect() {
       const Source& about = scene_.sources[members_[next]];
       for (uint32_t use = about.first_use; use < about.first_use + about.num_uses; ++use) {
         const uint32_t resource = scene_.uses[use].resource;
-        if (resources_[resource].seen) continue;
+        if (resources_[resource].seen || !can_bind(resource)) continue;
         resources_[resource].seen = true;
         component_.push_back(resource);
       }
@@ -123,12 +220,12 @@ void Sharing::fill() {
     resource.available = scene_.capacities[number];
     resource.num_open = static_cast<uint32_t>(resource.users.size());
     resource.weight = 0;
-    for (const User& user : resource.users) resource.weight += scene_.uses[user.use].weight;
+    for (const User& user : resource.users) resource.weight += user.weight;
   }
   by_cap();
   heap_.clear();
   for (const uint32_t number : component_)
-    if (resources_[number].num_open > 0) heap_.push_back({share(number), number});
+    if (can_bind(number)) heap_.push_back({share(number), number});
   std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   size_t num_open = members_.size();
   for (size_t at = 0; num_open > 0;) {
@@ -178,7 +275,12 @@ void Sharing::by_cap() {
 }
 
 void Sharing::settle(double now) {
-  if (dirty_.empty()) return;
+  continue_rates(now);
+  mark_changes(now);
+  if (!dirty_.empty()) give_rates(now);
+}
+
+void Sharing::give_rates(double now) {
   collect();
   fill();
   for (const uint32_t source : members_) {

@@ -31,6 +31,7 @@ class Sharing {
   };
   struct User {
     uint32_t source, use;
+    double weight;
   };
   struct Resource {
     std::vector<User> users;  // active ones
@@ -39,7 +40,24 @@ class Sharing {
     bool dirty = false, seen = false;
   };
 
+  // Sources that are alike (Source::alike): how many more of them are active than when rates were made, how many ended
+  // since, and their rate.
+  struct Alike {
+    int32_t change = 0, num_stopped = 0;
+    bool touched = false;
+    double rate = 0;
+    int32_t limit = kNoResource;
+  };
+
+  void touch(uint32_t source, int32_t change);
+  void continue_rates(double now);
+  void mark_changes(double now);
+  bool holds_back(uint32_t source) const;
+  bool fits_in(uint32_t source, double now);
+  void set_rate(uint32_t source, double rate, int32_t limit, double now);
+  void give_rates(double now);
   void mark(uint32_t source);
+  bool can_bind(uint32_t number) const;
   void collect();
   void see(uint32_t source);
   void fill();
@@ -54,6 +72,8 @@ class Sharing {
   std::vector<Flow> flows_;
   std::vector<uint32_t> place_;  // of every use, among the users of its resource
   std::vector<Resource> resources_;
+  std::vector<Alike> alike_;  // by the first of them
+  std::vector<uint32_t> touched_, started_, waiting_;
   std::vector<uint32_t> dirty_, component_, members_, ordered_;
   std::vector<uint32_t> cap_class_;  // of every source: the place of its cap among all
   uint32_t num_caps_ = 0;

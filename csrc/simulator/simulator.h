@@ -5,6 +5,9 @@
 // of a host share what there is. What it sends goes through its connection, one message after another, at
 // the rate that the links of the route give it, and is there a latency later. A slot is free again when the
 // receiving step has ended. All that goes on at once shares every resource max-min fairly.
+//
+// A threadblock whose sends are direct stores into its peer's memory: sending is its work, which takes the links and
+// what its device shares at once and lasts until the last byte has left.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +27,11 @@ struct Job {
   std::span<const double> tile_bytes;  // of one chunk, in every tile
   double step_seconds;                 // of a message, beside its bytes
   double threadblock_bandwidth;
+  double send_bandwidth, receive_bandwidth;  // the same of direct sends, and of steps that receive
+  double launch_seconds = 0;                 // before the first step
+  std::span<const double> act_seconds = {};  // of every step of the plan, whatever it does; nothing where this is empty
+
+  double act_seconds_of(uint32_t step) const { return act_seconds.empty() ? 0 : act_seconds[step]; }
 };
 
 inline constexpr int32_t kNoResource = -1;
@@ -38,6 +46,8 @@ struct Setting {
   std::span<const int64_t> first_hop, hops;  // per threadblock: the resources that its messages take
   std::span<const double> latencies;         // per threadblock: of its messages
   std::span<const WorkResources> work;       // per threadblock
+  std::span<const double> message_bytes;     // per threadblock: what a message takes of its links beside its data
+  std::span<const uint8_t> direct;           // per threadblock: whether sending is work
   uint32_t slots;
 };
 

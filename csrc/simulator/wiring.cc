@@ -45,6 +45,9 @@ Wiring Wiring::of(std::span<const Job> jobs) {
         block.sends |= acts.sends;
         block.receives |= acts.receives;
         const Work work = work_of(plan.steps[k]);
+        block.sends_sums |= acts.sends && work == Work::add;
+        block.takes |= acts.receives && work == Work::copy;
+        block.takes_sums |= acts.receives && work == Work::add;
         block.adds |= work == Work::add;
         block.copies |= work == Work::copy;
       }

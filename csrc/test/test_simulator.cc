@@ -33,18 +33,23 @@ struct Switch {
       latencies.push_back(latency);
       const auto adds = static_cast<int32_t>(2 * n + block.rank);
       work.push_back({{adds, kNoResource}, {kNoResource, kNoResource}});
+      message_bytes.push_back(0);
+      direct.push_back(0);
     }
   }
 
-  Setting setting(uint32_t slots) const { return {capacities, first_hop, hops, latencies, work, slots}; }
+  Setting setting(uint32_t slots) const {
+    return {capacities, first_hop, hops, latencies, work, message_bytes, direct, slots};
+  }
 
-  std::vector<double> capacities, latencies;
+  std::vector<double> capacities, latencies, message_bytes;
+  std::vector<uint8_t> direct;
   std::vector<int64_t> first_hop, hops;
   std::vector<WorkResources> work;
 };
 
 Result replay(const Tables& tables, const Switch& network, const std::vector<double>& tiles, const Options& options) {
-  const std::vector<Job> jobs{{tables.view(), tiles, 1e-3, kInfinite}};
+  const std::vector<Job> jobs{{tables.view(), tiles, 1e-3, kInfinite, kInfinite, kInfinite}};
   return simulator::simulate(jobs, network.setting(4), options);
 }
 

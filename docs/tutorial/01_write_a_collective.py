@@ -96,3 +96,4 @@ with TemporaryDirectory() as folder:
 # > plan: True
 # > msccl-xml: True
 # > rccl-xml: True
+# > azure-xml: True

@@ -1,5 +1,5 @@
 """
-The C++ core of Hemiola: the trace of chunk programs, the passes, the proof, the executor and the simulator.
+The C++ core of Hemiola: the trace of chunk programs, the passes, the proof, the executor, the simulator and the step model.
 """
 
 from collections.abc import Sequence
@@ -480,6 +480,17 @@ class Proof:
     def too_large(self) -> bool:
         """Ranges cut each other into more pieces than can be looked at."""
 
+class PackedRun:
+    """Neighbouring packings, under which every step is as many messages."""
+
+    @property
+    def least_packing(self) -> int: ...
+    @property
+    def most_packing(self) -> int: ...
+    @property
+    def cycle(self) -> list[BlockedStep]:
+        """Steps that wait for each other; empty where the plan ends."""
+
 class InstructionRun:
     @property
     def stuck(self) -> int | None:
@@ -501,6 +512,11 @@ def prove(
     slots: int,
     limit: int,
 ) -> Proof: ...
+def run_packings(plan: PlanView, *, slots: int, least: int, most: int) -> list[PackedRun]:
+    """
+    Whether a plan whose connections match ends, under every number of chunks in a message of a range.
+    """
+
 def run_operations(
     operations: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
     chunks: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -724,7 +740,6 @@ class Endpoint:
     def set_linking(self, peer: int) -> None: ...
     def open_pipe(self) -> int: ...
     def join_pipe(self, peer: int, fd: int) -> None: ...
-    def join_socket(self, peer: int, index: int, fd: int) -> None: ...
     def offer_socket(self, peer: int, index: int, fd: int) -> None: ...
     def is_local(self, peer: int) -> bool: ...
     def has_link(self, peer: int, index: int) -> bool: ...
@@ -747,7 +762,24 @@ class Endpoint:
         """Ends the communicator; the first failure wins and is returned."""
 
     def check(self, peers: Sequence[int]) -> RunFailure | None: ...
+    def finish_queued(self) -> None:
+        """
+        Waits for the calls that were started, and ends the thread that runs them.
+        """
+
     def leave(self) -> None: ...
+
+class StartedCall:
+    """A call that the progress thread runs."""
+
+    def done(self) -> bool: ...
+    def wait(self, seconds: float | None, pays_attention: bool = True) -> bool:
+        """
+        Whether the call has ended; None waits without a limit. The thread hurries for those who pay attention.
+        """
+
+    def failure(self) -> RunFailure | None:
+        """Why the call failed; None while it runs and where it did not fail."""
 
 class CallShape:
     """How a call's data is cut, and what tells calls apart."""
@@ -778,6 +810,11 @@ class Call:
     def __init__(self, endpoint: Endpoint, part: Part, shape: CallShape, memory: CallMemory) -> None: ...
     def run(self, input: object, output: object, /) -> RunFailure | None: ...
     def run_at(self, input: int, output: int, /) -> RunFailure | None: ...
+    def start_at(self, input: int, output: int, owner: object, /) -> StartedCall:
+        """
+        Queues the call. `owner` keeps this call and its memory; it is held until the call has ended.
+        """
+
     def trace_at(self, input: int, output: int, /) -> tuple[RunFailure | None, NDArray[numpy.uint8]]: ...
 
 class Cause(enum.IntEnum):
@@ -847,10 +884,63 @@ class Job:
         ],
         step_seconds: float,
         threadblock_bandwidth: float,
+        send_bandwidth: float,
+        receive_bandwidth: float,
+        launch_seconds: float,
+        act_seconds: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
     ) -> None:
         """
-        Bytes of a chunk in every tile, seconds of a message beside its bytes, and what a threadblock moves.
+        Bytes of a chunk in every tile; seconds of a message beside its bytes; what a threadblock moves, sends where its sends are direct, and takes in; seconds before the first step, and of every step or of none.
         """
+
+class Rehearsal:
+    """
+    Jobs that are wired and folded once, and then replayed with tiles of any number and size.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        *,
+        tile_kinds: Annotated[
+            NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        capacities: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        first_hop: Annotated[
+            NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        hops: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        latencies: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        work: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        message_bytes: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        direct: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        slots: int,
+    ) -> None:
+        """
+        Jobs with equal `tile_kinds` have the same tiles in every replay; those of the jobs are not read.
+        """
+
+    def seconds(
+        self,
+        tiles_of_kinds: Sequence[
+            Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        ],
+    ) -> float:
+        """
+        Until the last threadblock ends; negative where some threadblock waits forever.
+        """
+
+    @property
+    def num_steps(self) -> int:
+        """Steps that are stepped for every tile."""
 
 def simulate(
     jobs: Sequence[Job],
@@ -864,11 +954,179 @@ def simulate(
         NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
     ],
     work: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    message_bytes: Annotated[
+        NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    direct: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
     slots: int,
     fold: bool,
     most_records: int,
     events: bool,
 ) -> SimulationResult: ...
+
+class MessageKind(enum.IntEnum):
+    """What a message of a bucket does."""
+
+    ALLREDUCE = 0
+
+    REDUCE_SCATTER = 1
+
+    ALL_GATHER = 2
+
+class BucketMessage:
+    """A part of a bucket on the communication stream."""
+
+    @property
+    def seconds(self) -> float:
+        """Were it alone."""
+
+    @property
+    def share(self) -> float:
+        """Of the core that computes, while it is under way."""
+
+    @property
+    def bytes(self) -> float: ...
+    @property
+    def bucket(self) -> int: ...
+    @property
+    def part(self) -> int: ...
+    @property
+    def kind(self) -> MessageKind: ...
+
+class PriceTable:
+    """Seconds by bytes: straight lines between sizes, and a slope beyond."""
+
+    def __init__(
+        self,
+        sizes: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        seconds: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        slope: float,
+    ) -> None: ...
+    def __call__(self, num_bytes: float) -> float: ...
+
+class StepCosts:
+    """What messages, copies, calls and the optimizer take."""
+
+    def __init__(
+        self,
+        allreduce: PriceTable,
+        reduce_scatter: PriceTable,
+        all_gather: PriceTable,
+        *,
+        contention: float,
+        copy: float,
+        call: float,
+        optimizer: float,
+        optimizer_call: float,
+        shard: float,
+    ) -> None: ...
+
+class Merged:
+    """The fastest cut of a row of gradients into buckets."""
+
+    @property
+    def seconds(self) -> float:
+        """When the last optimizer ends."""
+
+    @property
+    def first(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]:
+        """The first gradient of each bucket, and one more at the end."""
+
+class MergedStep:
+    """Buckets that are merged as fast as may be for given groups."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def first(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]:
+        """Where each bucket begins, and one more at the end."""
+
+    @property
+    def gradients(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]:
+        """In the order in which they are made."""
+
+class StepResult:
+    """The steady state of a step."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def compute(self) -> float: ...
+    @property
+    def communication(self) -> float: ...
+    @property
+    def exposed(self) -> float: ...
+    @property
+    def contended(self) -> float: ...
+    @property
+    def messages(self) -> list[BucketMessage]: ...
+    @property
+    def tasks(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]:
+        """Begin and end of groups and optimizers, in turn."""
+
+    @property
+    def message_spans(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]:
+        """Begin and end of messages, in turn."""
+
+class StepModel:
+    """Times of training steps of one graph."""
+
+    def __init__(
+        self,
+        costs: StepCosts,
+        gradient_bytes: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+    ) -> None: ...
+    def evaluate(
+        self,
+        seconds: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        ready: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        read: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        first: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        gradients: Annotated[
+            NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        split: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        parts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        record: bool = False,
+    ) -> StepResult:
+        """
+        Groups: seconds of each, and of every gradient the group that makes it and the first that reads its parameter. Buckets: where each begins among gradients, in which form it goes, and in how many parts.
+        """
+
+    def merge(
+        self,
+        ready: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        bytes: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        groups_end: float,
+    ) -> Merged:
+        """
+        The fastest cut of a row of gradients, by the times at which they are ready, into buckets of neighbours.
+        """
+
+    def merge_step(
+        self,
+        seconds: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        ready: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        read: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        apart: bool = False,
+    ) -> MergedStep:
+        """
+        The buckets of all-reduces that are fastest for these groups; gradients of one group stay together unless `apart`.
+        """
 
 class DelayLine:
     """Two devices between which frames pass both ways, each after a delay."""

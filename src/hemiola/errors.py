@@ -21,6 +21,10 @@ class PlacementError(HemiolaError):
     """Axes, traffic or a placement that fit neither each other nor the system."""
 
 
+class FusionError(HemiolaError):
+    """A training step, an operator graph or a fusion plan that cannot be captured, read or carried out as asked."""
+
+
 class CollectiveError(HemiolaError):
     """A collective whose parameters contradict each other."""
 

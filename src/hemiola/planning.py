@@ -23,7 +23,7 @@ from hemiola.placement.read_traffic import read_traffic
 from hemiola.placement.requests import Where, find_request, find_system, request_of_plan
 from hemiola.placement.traffic import Traffic, plain_traffic
 from hemiola.simulator.replay import FOLDED, ReplayOptions
-from hemiola.simulator.runtimes.hemiola import HEMIOLA, HemiolaRuntime
+from hemiola.simulator.runtimes.runtime_model import RuntimeModel
 from hemiola.synthesis import synthesize as synthesizing
 from hemiola.synthesis.synthesize import SynthesisResult
 from hemiola.tuning import tune as tuning
@@ -82,7 +82,7 @@ def tune(
     axes: str | None = None,
     placement: Placed | None = None,
     root: int = 0,
-    runtime: HemiolaRuntime = HEMIOLA,
+    runtime: RuntimeModel | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Tuning:
     """The best plan for every size of a collective, over some axes of a placement or over the whole system."""
@@ -101,7 +101,7 @@ def simulate(
     over: str | None = None,
     axes: str | None = None,
     placement: Placed | None = None,
-    runtime: HemiolaRuntime = HEMIOLA,
+    runtime: RuntimeModel | None = None,
     options: ReplayOptions = FOLDED,
 ) -> Replayed:
     """How long a plan takes on the first devices of a system, or in all groups over some axes at once."""
@@ -109,7 +109,7 @@ def simulate(
     return replay(plan, _bytes(num_bytes), request, runtime, options)
 
 
-def price(tuned: Tuning, *, runtime: HemiolaRuntime = HEMIOLA) -> Price:
+def price(tuned: Tuning, *, runtime: RuntimeModel | None = None) -> Price:
     """Bytes to seconds of what was tuned, for every size: a table that answers a million times a second."""
     ends = [window.max_bytes for window in tuned.windows[:-1]]
     plans = [

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from cli.invoke import answer, refusal, succeed
+from hemiola.cost.replay_seconds import replay_seconds
+from hemiola.cost.request import CollectiveRequest
+from hemiola.ir.formats import read_plan, write_plan
+from hemiola.ir.targets import TARGETS
 from hemiola.topology.presets import load_system
+from simulator.scenes import library_plan
 
 SYSTEM = "name: eight\nlevels:\n  - {name: device, count: 8, link: {bandwidth: 100GB/s, latency: 1us}}\n"
 
@@ -30,17 +35,40 @@ def test_json_and_file(files: tuple[Path, Path], tmp_path: Path) -> None:
     log, system = files
     out = tmp_path / "fitted.yaml"
     found = answer("calibrate", log, "--system", system, "-o", out)
-    assert found["mean_error"] < 0.01
-    assert found["parameters"]["Simple efficiency"] == pytest.approx(0.8, rel=1e-2)
-    assert len(found["rows"]) == 18
+    assert found["mean_error"] < 0.15
+    assert found["num_constants"] <= 36 // 4
+    assert len(found["rows"]) == 36, "out of place and in place"
     written = load_system(str(out))
-    assert written.protocols["Simple"].efficiency == pytest.approx(0.8, rel=1e-2)
+    assert written.protocols["Simple"].efficiency == found["parameters"]["Simple efficiency"]
+
+
+def test_a_table_of_plans_and_what_simulate_prints_then(tmp_path: Path) -> None:
+    """Plans are files beside the table; rows at which the runtime does not use its file are left out."""
+    plan = library_plan("allgather_ring", "ranks=8 in_place=true")
+    write_plan(plan, tmp_path / "ring.xml", TARGETS["rccl-xml"])
+    plan = read_plan(tmp_path / "ring.xml")
+    preset = load_system("mi300x")
+    request = CollectiveRequest.of_system(plan.collective.kind, preset)
+    sizes = [1 << exponent for exponent in range(10, 26)]
+    rows = [f"ring,allgather,{size},{1.3 * replay_seconds(plan, size, request)}" for size in sizes]
+    table, fitted = tmp_path / "times.csv", tmp_path / "cal.yaml"
+    table.write_text("\n".join(["plan,collective,bytes,seconds", *rows, "ring,allgather,1028,1e-4"]))
+    found = answer("calibrate", table, "--system", "mi300x", "-o", fitted)
+    assert found["mean_error"] < 0.05
+    assert len(found["rows"]) == 16
+    assert "1 rows of times.csv were left out" in found["notes"][0]
+    for row in found["rows"][::5]:
+        said = answer("simulate", tmp_path / "ring.xml", "--system", fitted, "--bytes", row["bytes"])
+        assert said["seconds"] == row["predicted_seconds"]
+    table.write_text("plan,collective,bytes,seconds\nnone,allgather,1024,1e-4\n")
+    assert "there is no such plan" in refusal("calibrate", table, "--system", "mi300x")
 
 
 def test_words(files: tuple[Path, Path]) -> None:
     log, system = files
     text = succeed("calibrate", log, "--system", system)
     assert "Simple efficiency" in text
+    assert "constants fitted" in text
     assert "mean error of rows not fitted" in text
 
 

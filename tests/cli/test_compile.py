@@ -206,6 +206,23 @@ def test_both_places_of_an_algorithm(tmp_path: Path, target: str) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_programs_of_one_name_are_all_offered(script: Path, tmp_path: Path) -> None:
+    """The same name for another protocol, as scripts that write several files do."""
+    body = MSCCL.partition("size = int(argv[1])\n")[2]
+    script.write_text(MSCCL + body.replace("instr_fusion=False", 'protocol="LL"'))
+    words = ["--msccl", str(script)]
+    assert refusal("compile", *words, "--", "3") == (
+        f"{script}: there are several programs: gather#1, gather#2; choose one with --name"
+    )
+    assert "several programs are called 'gather'; choose one of gather#1, gather#2" in refusal(
+        "compile", *words, "--name", "gather", "--", "3"
+    )
+    for name, protocol in (("gather#1", "Simple"), ("gather#2", "LL")):
+        (made,) = answer("compile", *words, "--name", name, "--", "3")["plans"]
+        assert (made["name"], made["protocol"]) == ("gather", protocol)
+    assert "there is no program 'gather#3'" in refusal("compile", *words, "--name", "gather#3", "--", "3")
+
+
 def test_both_places_of_a_script(ring: Path, tmp_path: Path) -> None:
     assert (
         invoke("compile", ring, "-o", tmp_path / "r.xml", "--target", "msccl-xml", "--both-places").exit_code

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli.invoke import answer, invoke, refusal, succeed
+from hand_made import reduce_by_pairs
+from hemiola.ir.formats.msccl_xml_write import to_xml
+from hemiola.ir.targets import AZURE_XML
 
 CALL = ["--bytes", "64MiB", "--dtype", "fp32", "--op", "sum", "--ranks", "4"]
 ON = ["--env", "NCCL_ALGO=MSCCL,RING", "--env", "MSCCL_XML_FILES=a.xml", "--env", "MSCCL_ALGO_DIR=files"]
@@ -68,6 +71,39 @@ def test_the_environment_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_each_rule_can_say_no(tmp_path: Path, extra: list[str], rule: str) -> None:
     found = answer("explain", make(tmp_path, "rccl"), "--runtime", "rccl", *CALL, *ON, *extra, code=1)
     assert [one["name"] for one in found["rules"] if not one["passed"]] == [rule]
+
+
+def test_fused_operations_are_in_the_way(tmp_path: Path) -> None:
+    file = make(tmp_path, "msccl")
+    found = answer("explain", file, "--runtime", "rccl", *CALL, *ON, code=1)
+    (rule,) = [one for one in found["rules"] if not one["passed"]]
+    assert rule["name"] == "operations"
+    assert "the operation is rrs, but only nop, s, r, cpy, re is allowed" in rule["found"]
+
+
+@pytest.mark.parametrize(("channels", "code"), [(1, 0), (2, 0)])
+def test_channels_of_the_communicator(tmp_path: Path, channels: int, code: int) -> None:
+    answer(
+        "explain", make(tmp_path, "rccl"), "--runtime", "rccl", *CALL, *ON, "--channels", channels, code=code
+    )
+    wide = tmp_path / "wide.xml"
+    succeed("compile", "allreduce_ring", "-o", wide, "--target", "rccl-xml", "--ranks", 4, "--instances", 3)
+    found = answer("explain", wide, "--runtime", "rccl", *CALL, *ON, "--channels", channels, code=1)
+    failed = [one["name"] for one in found["rules"] if not one["passed"]]
+    assert failed == ["divisible", "channels of the communicator"] or "channels of the communicator" in failed
+
+
+def test_a_file_that_would_be_used_and_hang(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.xml"
+    file.write_text(to_xml(reduce_by_pairs(4, 8), AZURE_XML))
+    call = ["--runtime", "rccl", *CALL, *ON, "--inplace"]
+    assert answer("explain", file, *call)["hangs"] is True
+    assert (
+        succeed("explain", file, *call)
+        .splitlines()[-1]
+        .startswith(f"and would HANG: it does from {(16 << 20) + 32} bytes on")
+    )
+    assert answer("explain", file, *call, "--bytes", "16MiB")["hangs"] is False
 
 
 def test_a_native_plan_is_no_file_for_a_runtime(tmp_path: Path) -> None:

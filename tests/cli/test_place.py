@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from cli.invoke import answer, refusal, succeed
+from cli.invoke import answer, invoke, refusal, succeed
 
 COMMON = ("--system", "dgx-a100:4", "--axes", "data=8,model=4")
 
@@ -20,9 +21,23 @@ def test_json() -> None:
     assert not found["default_is_best"]
 
 
+def test_assumed_traffic_is_said_loudly(tmp_path: Path) -> None:
+    text = succeed("place", *COMMON, "--quick", "-o", tmp_path)
+    assert text.startswith("ASSUMED: no --traffic was given, so an all-reduce of 1GiB over each axis")
+    assert "no --traffic was given" in (tmp_path / "README.md").read_text()
+    result = invoke("place", "--json", *COMMON, "--quick")
+    assert result.stderr.startswith("warning: no --traffic was given")
+    assert json.loads(result.stdout)["assumed_traffic"].startswith("no --traffic was given")
+    said = answer(
+        "place", *COMMON, "--quick", "--traffic", "[{collective: allreduce, over: data, bytes: 1GiB}]"
+    )
+    assert said["assumed_traffic"] is None
+
+
 def test_words_and_files(tmp_path: Path) -> None:
-    text = succeed("place", *COMMON, "-o", tmp_path)
-    assert "an all-reduce of 1GiB over each axis" in text
+    text = succeed("place", *COMMON, "-o", tmp_path, "--host-cpus", "2x64")
+    assert "slot=64-127" in (tmp_path / "rankfile").read_text()
+    assert "README.md says how to apply each" in text
     assert "3 of 3 placements" in text
     assert "1.17x" in text
     assert {"rankfile", "jax_mesh.py", "placement.json"} <= {path.name for path in tmp_path.iterdir()}
@@ -45,7 +60,8 @@ def test_a_model_from_a_file_and_the_top(tmp_path: Path) -> None:
 
 
 def test_uneven_systems_are_searched() -> None:
-    found = answer("place", "--system", "uneven-4x2", "--axes", "data=4,model=2")
+    traffic = ["--traffic", "[{collective: allreduce, over: data, bytes: 1GiB}]"]
+    found = answer("place", "--system", "uneven-4x2", "--axes", "data=4,model=2", *traffic)
     assert sorted(found["permutation"]["devices"]) == list(range(8))
     assert "The system is uneven" in succeed("place", "--system", "uneven-4x2", "--axes", "data=4,model=2")
 

@@ -72,7 +72,9 @@ def test_bad_input(tmp_path: Path) -> None:
     too_many = refusal("simulate", "allreduce_ring", "--system", "2x4", "--", "--ranks=16")
     assert "has 16 ranks, but system '2x4' has 8 devices" in too_many
     trace = tmp_path / "t.json"
-    large = ("--system", "dgx-a100:32", "--bytes", "1GiB", "--tile", "64KiB")
+    large = ("--system", "dgx-a100:32", "--runtime", "hemiola", "--bytes", "1GiB", "--tile", "64KiB")
+    theirs = refusal("simulate", "allreduce_ring", "--system", "dgx-a100", "--tile", "64KiB")
+    assert "nccl has messages and slots of its own" in theirs
     many = refusal("simulate", "allreduce_ring", *large, "--trace", trace)
     assert "a trace has at most 1000000 steps" in many
     assert "take fewer bytes or larger tiles" in many

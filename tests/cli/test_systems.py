@@ -64,7 +64,7 @@ def test_a_system_as_json() -> None:
         "latency": 0.0,
     }
     assert system["compute"]["host_add_bandwidth"] is None
-    assert system["protocols"]["LL"]["efficiency"] == 0.5
+    assert system["protocols"]["LL"]["efficiency"] == 0.2
 
 
 def test_what_is_different_is_in_the_json() -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from cli.invoke import answer, invoke, refusal, succeed
+from hand_made import reduce_by_pairs
 from hemiola.ir.formats import read_plan, write_plan
+from hemiola.ir.formats.msccl_xml_write import to_xml
 from hemiola.ir.opcodes import Opcode
-from hemiola.ir.targets import PLAN
+from hemiola.ir.targets import AZURE_XML, PLAN
 
 DEMO = Path(__file__).parents[2] / "demo"
 
@@ -72,6 +74,63 @@ def test_a_deadlock_is_shown_as_a_cycle(deadlock: Path) -> None:
 def test_slots_decide_about_a_deadlock(deadlock: Path, slots: int, code: int) -> None:
     found = answer("verify", deadlock, "--slots", slots, code=code)
     assert found["slots"] == slots
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """Right up to 16 MiB under rccl; its file has no range."""
+    out = tmp_path / "pairs.xml"
+    out.write_text(to_xml(reduce_by_pairs(4, 8), AZURE_XML))
+    return out
+
+
+@pytest.mark.parametrize("runtime", ["rccl", "msccl", "nccl"])
+def test_sizes_decide_about_a_deadlock(pairs: Path, runtime: str) -> None:
+    found = answer("verify", pairs, "--runtime", runtime, code=1)
+    last, first = 16 << 20, (16 << 20) + 32
+    assert [found[key] for key in ("ok", "runtime", "protocol", "slots")] == [False, runtime, "Simple", 2]
+    assert [found["hangs_from_bytes"], found["correct_to_bytes"]] == [first, last]
+    assert found["sizes"] == [
+        {"min_bytes": 32, "max_bytes": last, "hangs": False},
+        {"min_bytes": first, "max_bytes": None, "hangs": True},
+    ]
+    text = invoke("verify", pairs, "--runtime", runtime).stdout
+    assert text.startswith(
+        f"{pairs}: correct under {runtime} with Simple only up to {last} bytes; it hangs from {first} on\n"
+    )
+    assert "waits for a free slot to threadblock" in text
+    assert f'Way out: write maxBytes="{last}" into the file' in text
+
+
+def test_a_range_below_the_deadlock_is_correct(pairs: Path) -> None:
+    pairs.write_text(pairs.read_text().replace('maxBytes="0"', f'maxBytes="{11 << 20}"'))
+    found = answer("verify", pairs, "--runtime", "rccl")
+    assert (found["ok"], found["failures"], found["hangs_from_bytes"]) == (True, [], (16 << 20) + 32)
+    text = succeed("verify", pairs, "--runtime", "rccl")
+    assert text.startswith(f"{pairs}: correct under rccl with Simple\n")
+    assert "keep its maxBytes" in text
+
+
+def test_a_plan_that_no_size_lets_hang(plan: Path) -> None:
+    for runtime in ("rccl", "msccl", "nccl", "hemiola"):
+        assert answer("verify", plan, "--runtime", runtime)["hangs_from_bytes"] is None
+    assert "none at any size with 2 slots" in succeed("verify", plan, "--runtime", "rccl")
+    assert answer("verify", plan, "--runtime", "rccl", "--slots", 3)["slots"] == 3
+
+
+def test_without_a_runtime_the_way_to_sizes_is_said(pairs: Path) -> None:
+    text = invoke("verify", pairs).stdout
+    assert "--runtime rccl or msccl" in text.replace("\n", " ")
+
+
+def test_fused_files_are_refused_for_rccl(tmp_path: Path) -> None:
+    out = tmp_path / "ring.xml"
+    succeed("compile", "allreduce_ring", "-o", out, "--target", "azure-xml", "--ranks", 4)
+    (failure,) = answer("verify", out, "--runtime", "rccl", "--target", "rccl-xml", code=1)["failures"]
+    assert failure["kind"] == "limit"
+    assert "the operation is rrs" in failure["message"]
+    succeed("compile", "allreduce_ring", "-o", out, "--target", "rccl-xml", "--ranks", 4)
+    assert answer("verify", out, "--runtime", "rccl", "--target", "rccl-xml")["ok"]
 
 
 def test_a_wrong_plan_names_the_chunk(plan: Path) -> None:

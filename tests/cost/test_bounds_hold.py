@@ -21,7 +21,7 @@ from hemiola.ir.plan import Plan
 from hemiola.simulator.replay import simulate
 from hemiola.topology.network import network_of
 from hemiola.topology.rescale import without_latency
-from hemiola.topology.system import Compute, ProtocolCosts, System
+from hemiola.topology.system import RUNTIMES, Compute, ProtocolCosts, System
 
 
 @cache
@@ -53,18 +53,27 @@ def load_seconds(plan: Plan, system: System, num_bytes: int) -> float:
 
 
 names = st.sampled_from(sorted(ALGORITHMS))
-protocols = st.sampled_from([ProtocolCosts(), ProtocolCosts(efficiency=0.7, step_seconds=2e-6, latency=3e-6)])
+protocols = st.sampled_from(
+    [
+        ProtocolCosts(),
+        ProtocolCosts(efficiency=0.7, step_seconds=2e-6, latency=3e-6),
+        ProtocolCosts(
+            efficiency=0.7, latency=1e-6, launch_seconds=5e-6, send_bandwidth=2e10, nic_seconds=2e-6
+        ),
+    ]
+)
+runtimes = st.sampled_from(RUNTIMES)
 
 
-@settings(max_examples=80, deadline=None)
-@given(systems(), names, st.integers(1, 1 << 22), protocols, st.booleans())
+@settings(max_examples=200, deadline=None)
+@given(systems(), names, st.integers(1, 1 << 22), protocols, st.booleans(), runtimes)
 def test_no_simulated_plan_is_below_the_bound(
-    system: System, name: str, num_bytes: int, protocol: ProtocolCosts, in_place: bool
+    system: System, name: str, num_bytes: int, protocol: ProtocolCosts, in_place: bool, runtime: str
 ) -> None:
     n = system.num_ranks
     if n < 2:
         return
-    system = replace(system, protocols={"Simple": protocol})
+    system = replace(system, protocols={"Simple": protocol}, runtime=runtime)
     plan = plan_of(name, n, two_factors(n), in_place)
     try:
         seconds = simulate(plan, system, num_bytes).seconds

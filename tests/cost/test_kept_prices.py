@@ -9,10 +9,11 @@ import numpy as np
 from hemiola.algorithms.library import ALGORITHMS
 from hemiola.collectives import CollectiveKind
 from hemiola.compiler.compile import compile_program
-from hemiola.cost.price import Price, PricedPlan, PriceWindow, fill_price, price
+from hemiola.cost.price import Price, PricedPlan, fill_price, price
+from hemiola.cost.price_window import PriceWindow
 from hemiola.cost.request import CollectiveRequest
 from hemiola.cost.time_source import TimeSource
-from hemiola.topology.presets import load_system
+from plain_systems import plain_system as load_system
 
 REQUEST = CollectiveRequest.of_system(CollectiveKind.ALLREDUCE, load_system("mi300x"))
 RING = compile_program(ALGORITHMS["allreduce_ring"].build(ranks=8, in_place=True)).plan

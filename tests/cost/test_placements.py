@@ -24,8 +24,8 @@ from hemiola.placement.score import grid_seconds, score_placements
 from hemiola.placement.traffic import COLLECTIVES, Traffic, TrafficRequest
 from hemiola.simulator.replay import simulate_together
 from hemiola.simulator.timeline import Load
-from hemiola.topology.presets import load_system
 from hemiola.topology.system import Level, Link, System
+from plain_systems import plain_system as load_system
 
 MIB = 1 << 20
 SYSTEMS = ["p2-a100:2", "2x4", "2racks-2x2", "rails-2x4", "dgx-a100:2", "azure-ncv4:4"]

@@ -13,15 +13,15 @@ from hemiola.cost.price import Price, PricedPlan, fill_price
 from hemiola.cost.replay_seconds import replay_seconds
 from hemiola.cost.request import CollectiveRequest
 from hemiola.cost.time_source import TimeSource
-from hemiola.topology.presets import load_system
 from hemiola.units import LARGEST
+from plain_systems import plain_system as load_system
 
 MOST_ERROR = 0.02
 
 
 def priced(system: str, kind: str) -> tuple[CollectiveRequest, list[PricedPlan], Price]:
     """A request with the plans that tune finds for it, and its price."""
-    tuned = hemiola.tune(kind, system, [1 << 14, 1 << 18, 1 << 22, 1 << 26])
+    tuned = hemiola.tune(kind, load_system(system), [1 << 14, 1 << 18, 1 << 22, 1 << 26])
     ends = [window.max_bytes for window in tuned.windows[:-1]]
     plans = [
         PricedPlan(window.chosen.plan, end)
@@ -79,7 +79,7 @@ def test_a_kept_price_is_the_same(tmp_path: object, monkeypatch: pytest.MonkeyPa
 
 def test_prices_go_on_in_a_line_beyond_their_table() -> None:
     request = CollectiveRequest.of_system(CollectiveKind.ALLREDUCE, load_system("dgx-a100"))
-    tuned = hemiola.tune("allreduce", "dgx-a100", [1 << 26])
+    tuned = hemiola.tune("allreduce", request.system, [1 << 26])
     price = fill_price(request, [PricedPlan(tuned.plan(1 << 26))])
     end = float(price.windows[0].sizes[-1])
     assert price(4 * end) == pytest.approx(4 * price(end), rel=0.02)

@@ -14,8 +14,8 @@ from hemiola.cost.request import CollectiveRequest
 from hemiola.errors import LimitError
 from hemiola.simulator.replay import simulate_together
 from hemiola.simulator.timeline import Load
-from hemiola.topology.presets import load_system
 from hemiola.tuning.candidate_space import CandidateSpace
+from plain_systems import plain_system as load_system
 
 
 def test_few_tiles_are_replayed_to_the_end() -> None:

@@ -20,7 +20,16 @@ from hemiola.collectives import (
 from hemiola.errors import LimitError
 from hemiola.ir.opcodes import Opcode
 from hemiola.ir.plan import DEPENDENCY, RANK, STEP, THREADBLOCK, Plan, Protocol
-from hemiola.ir.targets import MSCCL_XML, PLAN, RCCL_XML, Target, broken_limits, check_limits, chunks_per_loop
+from hemiola.ir.targets import (
+    AZURE_XML,
+    MSCCL_XML,
+    PLAN,
+    RCCL_XML,
+    Target,
+    broken_limits,
+    check_limits,
+    chunks_per_loop,
+)
 
 
 def copies(
@@ -55,6 +64,14 @@ def peers(num_blocks: int, *, field: str = "send_peer") -> Plan:
     return plan
 
 
+def received(name: str) -> Plan:
+    """Rank 0 with one step that receives and sends."""
+    plan = copies([1])
+    plan.threadblocks["send_peer"] = plan.threadblocks["recv_peer"] = 1
+    plan.steps["opcode"] = Opcode[name.upper()]
+    return plan
+
+
 def sized(collective: Collective) -> Plan:
     inputs, outputs = collective.stored_chunks()
     ranks = np.zeros(collective.num_ranks, RANK)
@@ -81,8 +98,18 @@ CASES: list[tuple[Target, Plan, Plan, str]] = [
         "rank 0: the number of threadblocks is 217, but 216 is allowed; use fewer --instances",
     ),
     (
-        RCCL_XML, copies([1] * 1024), copies([1] * 1025),
-        "rank 0: the number of threadblocks is 1025, but 1024 is allowed; use fewer --instances",
+        RCCL_XML, copies([1] * 64), copies([1] * 65),
+        "rank 0: the number of threadblocks is 65, but 64 is allowed; use fewer --instances",
+    ),
+    (
+        AZURE_XML, copies([256] + [1] * 215), copies([1] * 217),
+        "rank 0: the number of threadblocks is 217, but 216 is allowed; use fewer --instances",
+    ),
+    (
+        RCCL_XML, copies([1]), received("rcs"),
+        "rank 0, threadblock 0, step 0: the operation is rcs, but only nop, s, r, cpy, re is allowed; the runtime has no "
+        "kernel for it and ends the call with an internal error; compile it for this target, which takes such operations "
+        "apart",
     ),
     (
         RCCL_XML, copies([1], channel=31), copies([1], channel=32),
@@ -116,7 +143,7 @@ CASES: list[tuple[Target, Plan, Plan, str]] = [
         "the number of ranks is 1025, but 1024 is allowed; use fewer --ranks",
     ),
     (
-        RCCL_XML, copies([1] * 129, waits=[(127, 0)]), copies([1] * 130, waits=[(128, 0)]),
+        AZURE_XML, copies([1] * 129, waits=[(127, 0)]), copies([1] * 130, waits=[(128, 0)]),
         "rank 0, threadblock 129, step 0: the number of the threadblock waited for is 128, but 127 is allowed; "
         "use fewer --instances, so that fewer threadblocks exist",
     ),
@@ -148,6 +175,23 @@ def last_waits(plan: Plan) -> Plan:
 def test_a_limit_is_kept_or_named(target: Target, good: Plan, bad: Plan, message: str) -> None:
     assert broken_limits(last_waits(good), target) == []
     assert message in [limit.message for limit in broken_limits(last_waits(bad), target)]
+
+
+def test_what_is_taken_apart_when_written_is_no_obstacle() -> None:
+    for name in ("rcs", "rrs", "rrc", "rrcs"):
+        check_limits(received(name), RCCL_XML)
+        assert broken_limits(received(name), AZURE_XML) == []
+
+
+def test_a_plan_that_does_not_fit_is_refused_with_the_numbers() -> None:
+    """One step of one threadblock too many, because each of 22 fused steps is written as three."""
+    plan = copies([22])
+    plan.threadblocks["send_peer"] = plan.threadblocks["recv_peer"] = 1
+    plan.steps["opcode"] = Opcode.RRS
+    with pytest.raises(
+        LimitError, match="rank 0, threadblock 0: the number of steps, nops included, is 66, but 64"
+    ):
+        check_limits(plan, RCCL_XML)
 
 
 def test_all_broken_limits_are_told_together() -> None:

@@ -18,8 +18,6 @@ from hemiola.placement.axes import parse_axes
 from hemiola.placement.enumerate import enumerate_placements, level_counts
 from hemiola.placement.export import FILES, placement_fields
 from hemiola.placement.exports.jax_mesh import hybrid_shapes, jax_text
-from hemiola.placement.exports.megatron import megatron_order, megatron_text
-from hemiola.placement.exports.mpi import hostfile_text, rankfile_text, slurm_text
 from hemiola.placement.exports.torch_mesh import torch_text
 from hemiola.placement.matrix import ParallelismMatrix
 from hemiola.topology.presets import load_system
@@ -37,34 +35,8 @@ SPLIT = applied((1, 4), (2, 1))
 """The data axis inside hosts, the model axis across."""
 
 
-def test_rankfile_hostfile_and_slurm_name_the_hosts() -> None:
-    assert SPLIT.permutation == [0, 4, 1, 5, 2, 6, 3, 7]
-    assert rankfile_text(SPLIT).splitlines()[:3] == [
-        "rank 0=alpha slot=0", "rank 1=beta slot=0", "rank 2=alpha slot=1",
-    ]  # fmt: skip
-    assert hostfile_text(SPLIT) == "alpha slots=4\nbeta slots=4\n"
-    assert slurm_text(SPLIT).split() == ["alpha", "beta"] * 4
-
-
-def test_megatron_orders() -> None:
-    assert megatron_order(applied((2, 2), (1, 2))) == "tp-dp-cp-ep-pp"
-    assert megatron_order(SPLIT) == "dp-tp-cp-ep-pp"
-    # Units of a switch may change places: tp fastest is as good as what the matrix says.
-    assert megatron_order(applied((1, 2), (2, 2), axes="model=2,data=4")) is not None
-    other = AppliedPlacement(SYSTEM, AXES, np.array([[0, 4], [1, 5], [2, 7], [3, 6]]), None)
-    assert megatron_order(other) is None
-    assert megatron_text(other).startswith("None: Megatron gives each axis one place")
-    assert "none of Megatron's" in megatron_text(applied((1, 4), (2, 1), axes="rows=4,columns=2"))
-
-
-def test_megatron_cannot_split_an_axis_around_another() -> None:
-    system = load_system("2racks-2x2")
-    matrix = ParallelismMatrix(parse_axes("dp=4,tp=2"), level_counts(system), ((2, 1, 2), (1, 2, 1)))
-    assert megatron_order(AppliedPlacement(system, matrix.axes, matrix.device_grid(), matrix)) is None
-
-
 def test_json_has_everything() -> None:
-    fields = json.loads(FILES["placement.json"](SPLIT))
+    fields = json.loads(FILES["placement.json"].text(SPLIT) or "")
     assert fields == placement_fields(SPLIT)
     assert fields["matrix"] == [[1, 4], [2, 1]]
     assert fields["create_hybrid_device_mesh"] == {"mesh_shape": [4, 1], "dcn_mesh_shape": [1, 2]}

@@ -22,8 +22,8 @@ from hemiola.placement.regular_part import regular_part
 from hemiola.placement.score import grid_seconds, rank_placements
 from hemiola.placement.search import search_permutation
 from hemiola.placement.traffic import Traffic, TrafficRequest
-from hemiola.topology.presets import load_system
 from hemiola.topology.system import Level, Link, System
+from plain_systems import plain_system as load_system
 
 MIB = 1 << 20
 ALLREDUCE = CollectiveKind.ALLREDUCE

@@ -111,6 +111,38 @@ def test_experts_exchange_tokens() -> None:
     assert found["gradients of dense weights"].num_bytes == 4 * 3 * (4 * 16 * 16 + 2 * 16)
 
 
+def test_experts_with_tensor_parallelism_have_sequence_parallelism() -> None:
+    """Megatron asks for it, so it is derived unasked; experts are cut over tp and gather their tokens."""
+    text = f"{{from: moe, {MODEL}, global_batch: 8, experts: 4, top_k: 2}}"
+    axes = parse_axes("dp=2,ep=2,tp=2")
+    derived = read_traffic(text, axes)
+    assert derived == read_traffic(text.replace("top_k", "sequence_parallel: true, top_k"), axes)
+    with pytest.raises(
+        PlacementError, match="Megatron refuses experts with tensor and expert parallelism but without"
+    ):
+        read_traffic(text.replace("top_k", "sequence_parallel: false, top_k"), axes)
+    found = {request.name: request for request in derived.requests}
+    whole = 2 * 8 * 16 * 4
+    # Each of two tensor ranks has half of the sequence, and sends every token to two experts.
+    assert found["tokens to experts and back, forward"].num_bytes == whole * 2 // 2
+    gathered, scattered = (found[f"tokens of experts, {how}, backward"] for how in ("gathered", "scattered"))
+    assert (gathered.collective, gathered.over, gathered.num_bytes) == ("allgather", ("tp",), whole * 2)
+    assert (scattered.collective, scattered.over, scattered.num_bytes) == (
+        "reducescatter",
+        ("tp",),
+        whole * 2,
+    )
+    assert not any(
+        request.collective == "allreduce" and request.num_bytes == whole for request in derived.requests
+    )
+
+
+def test_experts_without_expert_parallelism_sum_over_tensor_ranks() -> None:
+    text = f"{{from: moe, {MODEL}, global_batch: 8, experts: 4, top_k: 2}}"
+    found = {request.name: request for request in read_traffic(text, parse_axes("dp=4,tp=2")).requests}
+    assert found["activations, forward"].per_step == 2 * 3 * 1
+
+
 def test_ddp_sums_all_gradients_in_buckets() -> None:
     derived = read_traffic(f"{{from: ddp, {MODEL}, global_batch: 8}}", parse_axes("data=4"))
     (request,) = derived.requests

@@ -40,6 +40,8 @@ class Channel:
 
     route: list[Hashable]
     latency: Fraction
+    message_bytes: Fraction = Fraction(0)
+    """That every message takes of the route beside its data."""
     queued: list[Fraction] = field(default_factory=list)
     """Sizes of messages that wait to be sent."""
     flow: Flow | None = None
@@ -60,6 +62,13 @@ class Block:
     tiles: list[Fraction]
     step_seconds: Fraction
     cap: Fraction | None
+    send_cap: Fraction | None
+    """Of direct sends."""
+    receive_cap: Fraction | None
+    direct: bool
+    """Sending is work: it takes the route itself, and ends when the last byte has left."""
+    act_seconds: list[float]
+    """Of the steps of the plan."""
     siblings: list[Block]
     sends: Channel | None
     receives: Channel | None
@@ -84,6 +93,7 @@ class Reference:
 
     def __init__(self, loads: Sequence[Load], system: System, runtime: RuntimeModel) -> None:
         self.system, self.runtime = system, runtime
+        self.launching: list[tuple[Flow, list[Block]]] = []
         self.slots = runtime.num_slots(load.plan for load in loads)
         self.network: Network = network_of(system, protocol_of(loads[0].plan, system))
         self.capacities: dict[Hashable, Fraction] = {
@@ -103,12 +113,17 @@ class Reference:
             Fraction(float(size))
             for size in self.runtime.tiles(plan, load.num_bytes, hosts, self.system.compute.host_cores)
         ]
+        lowered = self.runtime.lower(plan, load.num_bytes)
+        plan = lowered.plan
+        act_seconds = lowered.act_seconds(protocol.act_seconds if self.runtime.interprets else 0.0).tolist()
+        first = len(self.blocks)
         for rank in range(plan.num_ranks):
             siblings: list[Block] = []
             for row in plan.threadblocks_of(rank):
                 block = plan.threadblocks[row]
                 to, back, channel = int(block["send_peer"]), int(block["recv_peer"]), int(block["channel"])
-                cap = protocol.threadblock_bandwidth
+                cap, receive = protocol.threadblock_bandwidth, protocol.receive_bandwidth
+                inside = to not in (NO_PEER, rank) and hosts[to] == hosts[rank]
                 siblings.append(
                     Block(
                         plan=plan,
@@ -117,7 +132,11 @@ class Reference:
                         device=devices[rank],
                         tiles=tiles,
                         step_seconds=Fraction(protocol.step_seconds),
-                        cap=None if math.isinf(cap) else Fraction(cap),
+                        cap=_cap(cap),
+                        send_cap=_cap(protocol.send_bandwidth),
+                        receive_cap=_cap(min(cap, receive)),
+                        direct=self.runtime.direct_sends and inside,
+                        act_seconds=act_seconds,
                         siblings=siblings,
                         sends=None
                         if to == NO_PEER
@@ -128,6 +147,11 @@ class Reference:
                     )
                 )
             self.blocks += siblings
+        if protocol.launch_seconds:
+            launched = self.blocks[first:]
+            for block in launched:
+                block.busy, block.phases, block.end = True, [], Fraction(protocol.launch_seconds)
+            self.launching.append((_wait(Fraction(protocol.launch_seconds)), launched))
 
     def _channel(
         self, load: int, devices: list[int], src: int, dst: int, channel: int, protocol: ProtocolCosts
@@ -138,11 +162,16 @@ class Reference:
             latency = sum(float(self.network.latencies[link]) for link in route)
             latency += protocol.latency if route else 0.0
             self.channels[key] = Channel(list(route), Fraction(latency))
+            hosts = [self.system.host_of_rank[devices[rank]] for rank in (src, dst)]
+            if hosts[0] != hosts[1]:
+                narrowest = min(float(self.network.capacities[link]) for link in route)
+                self.channels[key].message_bytes = Fraction(protocol.nic_seconds) * Fraction(narrowest)
         return self.channels[key]
 
     def run(self) -> list[float]:
         """When each threadblock ends."""
         while True:
+            self._launch()
             while any([*map(self._act, self.blocks), *map(self._move, self.channels.values())]):
                 pass
             flows = self._flows()
@@ -155,8 +184,17 @@ class Reference:
             for flow in flows:
                 flow.remaining -= flow.rate * step
 
+    def _launch(self) -> None:
+        """Threadblocks whose call has been launched go on."""
+        for flow, blocks in self.launching:
+            if flow.remaining == 0:
+                for block in blocks:
+                    block.busy = False
+        self.launching = [one for one in self.launching if one[0].remaining > 0]
+
     def _flows(self) -> list[Flow]:
-        acts = [block.phases[0] for block in self.blocks if block.busy]
+        acts = [block.phases[0] for block in self.blocks if block.busy and block.phases]
+        acts += [flow for flow, _ in self.launching]
         sent = [channel.flow for channel in self.channels.values() if channel.flow is not None]
         travelling = [flow for channel in self.channels.values() for flow in channel.travelling]
         return acts + sent + travelling
@@ -187,6 +225,8 @@ class Reference:
 
     def _act(self, block: Block) -> bool:
         """Whether a threadblock could begin or end something."""
+        if any(block in blocks for _, blocks in self.launching):
+            return False
         if block.busy:
             return self._end_phases(block)
         if block.is_done:
@@ -209,7 +249,7 @@ class Reference:
                 return False
         size = block.tiles[tile] * int(step["count"])
         block.busy = True
-        block.phases = []
+        block.phases = [_wait(Fraction(block.act_seconds[row]))]
         if traits.sends:
             block.phases.append(_wait(block.step_seconds))
         stays = traits.name == "cpy" and (step["src_buffer"], step["src_index"]) == (
@@ -217,10 +257,16 @@ class Reference:
             step["dst_index"],
         )
         if traits.name != "nop" and not stays:
-            block.phases.append(self._work(block, size, adds=traits.name in ADDS))
+            if block.direct and traits.sends:
+                assert block.sends is not None
+                work = self._work(block, size, block.send_cap, adds=traits.name in ADDS)
+                block.phases.append(Flow(size, [*block.sends.route, *work.resources], block.send_cap))
+            else:
+                cap = block.receive_cap if traits.receives else block.cap
+                block.phases.append(self._work(block, size, cap, adds=traits.name in ADDS))
         return True
 
-    def _work(self, block: Block, size: Fraction, *, adds: bool) -> Flow:
+    def _work(self, block: Block, size: Fraction, cap: Fraction | None, *, adds: bool) -> Flow:
         compute, host = self.system.compute, self.system.host_of_rank[block.device]
         kinds = {
             "cores": (compute.core_bandwidth, compute.host_core_bandwidth),
@@ -234,9 +280,9 @@ class Reference:
                 if not math.isinf(bandwidth):
                     resources.append((kind, owner))
                     self.capacities[kind, owner] = Fraction(bandwidth)
-        if not resources and block.cap is None:
+        if not resources and cap is None:
             return _wait(Fraction(0))
-        return Flow(size, resources, block.cap)
+        return Flow(size, resources, cap)
 
     def _end_phases(self, block: Block) -> bool:
         while block.phases and block.phases[0].remaining == 0:
@@ -249,7 +295,11 @@ class Reference:
         if traits.sends:
             assert block.sends is not None
             block.sends.acted += 1
-            block.sends.queued.append(block.tiles[tile] * int(block.plan.steps["count"][row]))
+            if block.direct:
+                block.sends.travelling.append(_wait(block.sends.latency))
+            else:
+                size = block.tiles[tile] * int(block.plan.steps["count"][row])
+                block.sends.queued.append(size + block.sends.message_bytes)
         if traits.receives:
             assert block.receives is not None
             block.receives.received += 1
@@ -274,6 +324,10 @@ class Reference:
             channel.arrived += 1
             moved = True
         return moved
+
+
+def _cap(bandwidth: float) -> Fraction | None:
+    return None if math.isinf(bandwidth) else Fraction(bandwidth)
 
 
 def _wait(seconds: Fraction) -> Flow:

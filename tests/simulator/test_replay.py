@@ -204,7 +204,8 @@ def _faster(system: System, factor: float) -> System:
         )
         for level in system.levels
     )
-    rates = {name: rate * factor for name, rate in asdict(system.compute).items() if name != "host_cores"}
+    counts = {"host_cores", "threadblocks"}
+    rates = {name: rate * factor for name, rate in asdict(system.compute).items() if name not in counts}
     compute = Compute(**rates, host_cores=system.compute.host_cores)
     protocols = {
         name: ProtocolCosts(

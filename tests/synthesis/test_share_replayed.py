@@ -8,8 +8,8 @@ from hemiola.simulator.runtimes.runtime_model import EqualTiles
 from hemiola.simulator.timeline import Load
 from hemiola.synthesis.lower import compile_reduction
 from hemiola.synthesis.program import parse_program
-from hemiola.topology.presets import load_system
 from hemiola.topology.system import Level, Link, System
+from plain_systems import plain_system as load_system
 from synthesis.placed_groups import Matrix, placed_groups
 
 PROGRAMS = (

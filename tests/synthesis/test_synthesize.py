@@ -20,10 +20,10 @@ from hemiola.synthesis.search import paths_up_to
 from hemiola.synthesis.state import REDUCTIONS
 from hemiola.synthesis.synthesize import _closed_forms, synthesize
 from hemiola.synthesis.table import table_of
-from hemiola.topology.presets import load_system
 from hemiola.topology.system import Level, Link, System
 from hemiola.tuning.candidate_space import CandidateSpace
 from hemiola.tuning.plan_search import PlanSearch
+from plain_systems import plain_system as load_system
 from synthesis.placed_groups import Matrix, placed_groups
 
 ALLREDUCE = CollectiveKind.ALLREDUCE

@@ -42,15 +42,68 @@ def test_a_log_with_noise() -> None:
     found = read_nccl_tests(LOG, "run.log")
     assert in_microseconds(found) == [
         ("allgather", 2, 1048576, 45.9),
+        ("allgather", 2, 1048576, 44.1),
         ("allgather", 2, 2097152, 100.0),
+        ("allgather", 2, 2097152, 90.1),
         ("allgather", 2, 4194304, 120.5),
+        ("allgather", 2, 4194304, 119.9),
         ("allgather", 2, 8388608, 200.0),
     ]
+    assert [one.in_place for one in found] == [False, True, False, True, False, True, True]
+
+
+def test_ranks_are_counted_by_the_highest() -> None:
+    """Launchers lose lines of the header, or print them twice."""
+    header = (
+        "#  Rank  0 Group  0 Pid 1 on a device  0 [0x07]\n#  Rank  7 Group  0 Pid 8 on a device  7 [0x0f]\n"
+    )
+    row = "1048576 262144 float sum -1 45.9 22.8 39.9 0 45.7 22.9 40.1 0"
+    assert {one.num_ranks for one in read_nccl_tests(header + header + row, "all_reduce.log")} == {8}
+
+
+def test_logs_without_an_operator() -> None:
+    row = (
+        "     1048576        131072     float    45.90   22.84   11.42      0    44.10   23.78   11.89      0"
+    )
+    found = read_nccl_tests(row, "all_gather.log", num_ranks=8)
+    assert [round(one.seconds * 1e6, 6) for one in found] == [45.9, 44.1]
+
+
+def test_tables_of_rccl_tests_are_read_by_their_time(tmp_path: Path) -> None:
+    """The bandwidth is rounded: 0.03 GB/s would be another time."""
+    csv = tmp_path / "run.csv"
+    csv.write_text(
+        "numCycle,name,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inPlace,time,algBw,busBw,#wrong\n"
+        "1,AllReduce,1,8,8,1,1024,float,sum,0,39.6,0.03,0.05,0\n"
+        "1,AllReduce,1,8,8,1,1024,float,sum,1,38.1,0.03,0.05,0\n"
+    )
+    found = read_measurements(csv)
+    assert in_microseconds(found) == [("allreduce", 8, 1024, 39.6), ("allreduce", 8, 1024, 38.1)]
+    assert [one.in_place for one in found] == [False, True]
+
+
+def test_json_of_nccl_tests(tmp_path: Path) -> None:
+    times = {"out_of_place": {"time": 45.9, "alg_bw": 22.8}, "in_place": {"time": 44.1, "alg_bw": 23.8}}
+    document = {"args": ["./build/all_reduce_perf", "-g", "8"], "results": [{"size": 1048576, **times}]}
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(document))
+    found = read_measurements(path, num_ranks=8)
+    assert in_microseconds(found) == [("allreduce", 8, 1048576, 45.9), ("allreduce", 8, 1048576, 44.1)]
+    path.write_text('{"nothing": 1}')
+    with pytest.raises(FormatError, match="objects with a size and a time"):
+        read_measurements(path)
+
+
+def test_tables_of_plans(tmp_path: Path) -> None:
+    path = tmp_path / "times.csv"
+    path.write_text("plan,collective,bytes,seconds\nring,allgather,128,0.0002\n")
+    (found,) = read_measurements(path, num_ranks=8)
+    assert (found.plan, found.kind, found.num_bytes, found.seconds) == ("ring", "allgather", 128, 0.0002)
 
 
 def test_rows_of_old_versions_have_no_root() -> None:
     row = "  8388608  2097152  float  sum  151.0  55.5  97.2  2e-07  150.2  55.8  97.7  2e-07\n"
-    (found,) = in_microseconds(read_nccl_tests(row, "all_reduce_8.log", num_ranks=8))
+    found, _ = in_microseconds(read_nccl_tests(row, "all_reduce_8.log", num_ranks=8))
     assert found == ("allreduce", 8, 8388608, 151.0)
 
 
@@ -76,7 +129,7 @@ def test_a_log_that_does_not_say_its_collective_or_has_no_rows() -> None:
     assert read_nccl_tests(row, "x.log", kind="allreduce")[0].kind == "allreduce"
     with pytest.raises(FormatError, match="no rows of nccl-tests were found"):
         read_nccl_tests("# nothing", "all_reduce.log")
-    (gathered,) = read_nccl_tests(row, "all_gather.log")
+    gathered, _ = read_nccl_tests(row, "all_gather.log")
     assert (gathered.num_ranks, gathered.num_bytes) == (None, 1048576)
 
 

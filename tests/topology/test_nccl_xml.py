@@ -37,6 +37,22 @@ def test_devices_with_direct_links() -> None:
     assert read_nccl_xml(mesh_xml([(0, 1, 1)], kind='sm="999"')).link_bandwidth is None
 
 
+@pytest.mark.parametrize(
+    ("gcn", "bandwidth"),
+    [
+        ("906", 46e9),
+        ("908", 46e9),
+        ("910", 50e9),
+        ("gfx90a", 50e9),
+        ("940", 64e9),
+        ("942", 64e9),
+        ("950", 76.8e9),
+    ],
+)
+def test_links_of_amd_devices(gcn: str, bandwidth: float) -> None:
+    assert read_nccl_xml(mesh_xml([(0, 1, 1)], tag="xgmi", kind=f'gcn="{gcn}"')).link_bandwidth == bandwidth
+
+
 def test_a_link_that_only_one_end_names_is_there() -> None:
     text = mesh_xml([(0, 1, 2)]).replace(f'<nvlink target="{bus(0)}" count="2" tclass="0x038000"/>', "")
     assert read_nccl_xml(text).direct_links == {(0, 1): 2}

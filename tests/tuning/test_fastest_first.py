@@ -7,11 +7,11 @@ import pytest
 from hemiola.collectives import CollectiveKind
 from hemiola.cost.request import CollectiveRequest
 from hemiola.runtime.plans.plan_source import PlanRequest
-from hemiola.topology.presets import load_system
 from hemiola.tuning import plan_search
 from hemiola.tuning.candidate_space import CandidateSpace
 from hemiola.tuning.library_plans import LibraryPlans
 from hemiola.tuning.plan_search import NUM_REPLAYED, PlanSearch
+from plain_systems import plain_system as load_system
 
 
 def test_replays_to_the_end_decide_the_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,14 +20,15 @@ from hemiola.ir.plan import Plan, Protocol
 from hemiola.ir.verify import verify
 from hemiola.runtime.plans.directory_plans import DirectoryPlans
 from hemiola.runtime.plans.plan_source import PlanRequest
-from hemiola.simulator.runtimes.hemiola import HEMIOLA, HemiolaRuntime
+from hemiola.simulator.runtimes.hemiola import HEMIOLA, MESSAGES, HemiolaRuntime
 from hemiola.topology.shapes import load_shape
 from hemiola.topology.system import Level, Link, ProtocolCosts, System
 from hemiola.tuning import plan_search
 from hemiola.tuning.candidate import SYNTHESIZED
 from hemiola.tuning.candidate_space import MOST_INSTANCES, CandidateSpace
-from hemiola.tuning.exports import nccl_csv, write_nccl_csv, write_plans
-from hemiola.tuning.plan_search import MESSAGES, PlanSearch
+from hemiola.tuning.exports.nccl_tuner import nccl_csv
+from hemiola.tuning.exports.plan_folder import write_plans
+from hemiola.tuning.plan_search import PlanSearch
 from hemiola.tuning.tune import STOCK, TIE, Tuning, tune
 
 ALLREDUCE, ALLGATHER = CollectiveKind.ALLREDUCE, CollectiveKind.ALLGATHER
@@ -311,15 +312,15 @@ def test_rows_for_nccl(timed_by: Callable[[Cost], None]) -> None:
 
     timed_by(cost)
     assert nccl_csv(tune(of_all("allreduce", ONE_HOST), SIZES)) == [
-        "allreduce,1024,16383,ring,simple,1,1,4",
-        "allreduce,16384,1048576,tree,simple,1,1,4",
+        "allreduce,1024,16383,ring,simple,-1,1,4",
+        "allreduce,16384,1048576,tree,simple,-1,1,4",
     ]
 
 
 def test_sizes_for_nccl_are_those_of_the_collective(timed_by: Callable[[Cost], None]) -> None:
     timed_by(favouring("allgather_ring"))
     tuning = tune(of_all("allgather", ONE_HOST), SIZES)
-    assert nccl_csv(tuning) == ["allgather,1024,1048576,ring,simple,1,1,4"]
+    assert nccl_csv(tuning) == ["allgather,1024,1048576,ring,simple,-1,1,4"]
     assert nccl_csv(replace_request(tuning, of_all("alltoall", ONE_HOST))) == []
 
 
@@ -332,11 +333,4 @@ def test_hosts_and_ranks_for_nccl_are_those_of_a_group(timed_by: Callable[[Cost]
     timed_by(favouring("allreduce_ring"))
     request = CollectiveRequest.of_groups(ALLREDUCE, TWO_HOSTS, [[0, 1, 4, 5], [2, 3, 6, 7]])
     (line,) = nccl_csv(tune(request, [4096]))
-    assert line == "allreduce,4096,4096,ring,simple,1,2,4"
-
-
-def test_the_csv_keeps_other_collectives(tmp_path: Path) -> None:
-    write_nccl_csv(["allreduce,1,2,ring,ll,1,1,4"], tmp_path)
-    write_nccl_csv(["allgather,1,2,ring,ll,1,1,4"], tmp_path)
-    path = write_nccl_csv(["allreduce,1,9,tree,ll,1,1,4"], tmp_path)
-    assert path.read_text() == "allgather,1,2,ring,ll,1,1,4\nallreduce,1,9,tree,ll,1,1,4\n"
+    assert line == "allreduce,4096,4096,ring,simple,-1,2,4"

@@ -1,7 +1,8 @@
-"""hemiola calibrate: a system whose bandwidths, latencies and protocols are those that were measured on it."""
+"""hemiola calibrate: a system whose constants are those under which replays take as long as was measured."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,43 +11,55 @@ import click
 from hemiola.cli import options
 from hemiola.cli.output import make_table, print_facts, print_json, print_table
 from hemiola.cli.progress import working
-from hemiola.cost.calibrate.calibrate import LARGE_BYTES, STEPS, Calibration, calibrate
+from hemiola.collectives import FACTS, CollectiveKind
+from hemiola.cost.calibrate.calibrate import LARGE_BYTES, Calibration, calibrate
+from hemiola.cost.time_source import TimeSource
 from hemiola.errors import FormatError
+from hemiola.simulator.runtimes.by_name import with_runtime
 from hemiola.topology.parse.measured_times import read_measurements
 from hemiola.topology.presets import load_system
 from hemiola.topology.write_system import write_system
-from hemiola.units import format_bytes, format_seconds
+from hemiola.tuning.measured_plans import measured_runs
+from hemiola.units import format_bandwidth, format_bytes, format_seconds
+
+COLLECTIVES = [kind.value for kind in FACTS if kind is not CollectiveKind.CUSTOM]
 
 
 @click.command("calibrate")
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...", type=click.Path(path_type=Path))
 @click.option("--system", "system_name", required=True, metavar="S", help="A preset, or a YAML file.")
 @click.option(
-    "--collective", type=click.Choice(list(STEPS)), metavar="C",
+    "--collective", type=click.Choice(COLLECTIVES), metavar="C",
     help="What was measured, where the files and their names do not say it.",
 )  # fmt: skip
+@options.runtime
 @click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Write the system here.")
 @options.as_json
 def command(
-    logs: tuple[Path, ...], system_name: str, collective: str | None, output: Path | None, as_json: bool
-) -> None:
-    """Fit the bandwidths, latencies and protocols of a system to measured times.
+    logs: tuple[Path, ...], system_name: str, collective: str | None, runtime_name: str | None, output: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Fit the constants of a system, so that replays take as long as was measured.
 
-    LOG is a log of nccl-tests or rccl-tests, a CSV with sizes and times, or what hemiola bench --json prints. Every
-    second row is fitted, at most seven constants in all; the error is that of the other rows.
+    LOG is a log of nccl-tests or rccl-tests, their CSV or JSON, what hemiola bench --json prints, or a CSV with the columns plan,
+    collective, bytes and seconds, whose plans are files beside it. Without a plan, what the vendor's library would take is
+    replayed. At most one constant is fitted for four rows, to every second size; the error is that of the other sizes.
     """
-    system = load_system(system_name)
-    measurements = [
-        one for path in logs for one in read_measurements(path, kind=collective, num_ranks=system.num_ranks)
-    ]
-    with working("fitting"):
-        found = calibrate(measurements, system)
+    system = with_runtime(load_system(system_name), runtime_name)
+    runs, notes = [], []
+    for path in logs:
+        rows = read_measurements(path, kind=collective, num_ranks=system.num_ranks)
+        found_runs, left_out = measured_runs(rows, path, system)
+        runs += found_runs
+        notes += left_out
+    with working("fitting the replay"):
+        found = calibrate(runs, system)
     if output is not None:
         _write(output, write_system(found.system))
     if as_json:
-        print_json(_fields(found))
+        print_json(_fields(found, notes))
     else:
-        _print(found)
+        _print(found, notes)
 
 
 def _write(path: Path, text: str) -> None:
@@ -56,44 +69,46 @@ def _write(path: Path, text: str) -> None:
         raise FormatError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _fields(found: Calibration) -> dict[str, Any]:
-    rows = zip(
-        found.measurements, found.predicted.tolist(), found.fitted.tolist(), found.protocols, strict=True
-    )
+def _fields(found: Calibration, notes: Sequence[str]) -> dict[str, Any]:
+    rows = zip(found.runs, found.predicted.tolist(), found.fitted.tolist(), strict=True)
     return {
         "system": found.system.name,
         "parameters": found.parameters(),
+        "num_constants": len(found.constants),
         "mean_error": found.mean_error(),
         "mean_error_from_64MiB": found.mean_error(LARGE_BYTES),
-        "num_below_bound": len(found.below_bound),
+        "raised_bandwidth": found.raised,
+        "notes": list(notes),
         "rows": [
             {
-                "collective": one.kind,
-                "ranks": one.num_ranks,
-                "bytes": one.num_bytes,
-                "seconds": one.seconds,
+                "plan": run.name or None,
+                "ran": run.described(found.system),
+                "collective": run.kind,
+                "ranks": run.num_ranks,
+                "bytes": run.num_bytes,
+                "in_place": run.in_place,
+                "seconds": run.seconds,
+                "source": TimeSource.MEASURED,
                 "predicted_seconds": predicted,
                 "fitted": fitted,
-                "protocol": protocol,
+                "protocol": run.protocol(found.system),
             }
-            for one, predicted, fitted, protocol in rows
+            for run, predicted, fitted in rows
         ],
     }
 
 
-def _print(found: Calibration) -> None:
+def _print(found: Calibration, notes: Sequence[str]) -> None:
     table = make_table(
-        "collective", "ranks", "bytes", "measured", "predicted", "off", "protocol", "fitted",
-        numbers=("ranks", "bytes", "measured", "predicted", "off"),
+        "what ran", "collective", "bytes", "measured", "predicted", "off", "fitted",
+        numbers=("bytes", "measured", "predicted", "off"),
     )  # fmt: skip
-    rows = zip(
-        found.measurements, found.predicted.tolist(), found.protocols, found.fitted.tolist(), strict=True
-    )
-    for one, predicted, protocol, fitted in rows:
+    for run, predicted, fitted in zip(
+        found.runs, found.predicted.tolist(), found.fitted.tolist(), strict=True
+    ):
         table.add_row(
-            "", one.kind, str(one.num_ranks), format_bytes(one.num_bytes), format_seconds(one.seconds),
-            format_seconds(predicted), f"{100 * (predicted / one.seconds - 1):+.1f}%", protocol,
-            "yes" if fitted else "no",
+            "", run.described(found.system), run.kind, format_bytes(run.num_bytes), format_seconds(run.seconds),
+            format_seconds(predicted), f"{100 * (predicted / run.seconds - 1):+.1f}%", "yes" if fitted else "no",
         )  # fmt: skip
     print_table(table)
     click.echo()
@@ -101,21 +116,23 @@ def _print(found: Calibration) -> None:
     click.echo()
     print_facts(
         {
+            "constants fitted": f"{len(found.constants)}, to {int(found.fitted.sum())} of {len(found.runs)} rows",
             "mean error of rows not fitted": _percent(found.mean_error()),
             f"the same from {format_bytes(LARGE_BYTES)}": _percent(found.mean_error(LARGE_BYTES)),
         }
     )
-    if found.below_bound:
+    for note in notes:
+        click.echo(note)
+    if found.raised > 1:
         click.echo(
-            f"\n{len(found.below_bound)} rows are faster than the system as described can be: its bandwidths or latencies "
-            "are wrong.\nWhere protocols get more than its links have, these were raised."
+            f"Some rows are faster than the described links can be; all links were raised {found.raised:.2f} times."
         )
 
 
 def _shown(name: str, value: float) -> str:
-    if name.endswith("seconds"):
-        return format_seconds(value)
-    return f"{100 * value:.1f}% of the described bandwidth"
+    if name.endswith("efficiency"):
+        return f"{100 * value:.1f}% of the described bandwidth"
+    return format_bandwidth(value) if name.endswith("bandwidth") else format_seconds(value)
 
 
 def _percent(part: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ from hemiola.cli.sources import find_source
 from hemiola.compiler.compile import Compiled, compile_program
 from hemiola.compiler.options import CompileOptions
 from hemiola.ir.plan import Protocol
+from hemiola.ir.proven_range import within_proven_range
 from hemiola.ir.targets import TARGETS, Target, check_limits
+from hemiola.ir.unfuse import is_plain, unfuse
+from hemiola.ir.verify import verify
 from hemiola.language.program import Program
 
 
@@ -57,7 +60,11 @@ class CompileArguments:
 )
 @click.option("--max-bytes", type=options.size, metavar="SIZE", help="The largest size; 0 is no end.")
 @click.option("--protocol", type=click.Choice([p.value for p in Protocol], case_sensitive=False))
-@click.option("--name", metavar="NAME", help="Which program, where a script has several.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Which program, where a script has several; of those with one name NAME#1, NAME#2.",
+)
 @click.option("--ranks", metavar="N", help="The same as -- --ranks=N.")
 @click.option("--levels", metavar="A,B", help="The same as -- --levels=A,B.")
 @click.option("--instances", metavar="N", help="The same as -- --instances=N.")
@@ -68,7 +75,8 @@ def command(**given: Any) -> None:
     PROGRAM.py has a function marked with @program; an ALGORITHM is a name from `hemiola algorithms`. ARGS are
     their parameters: hemiola compile allreduce_ring -o ring.plan -- --ranks=8 --in-place
 
-    Every file is read back and verified before it gets its name. The default is --target plan --slots 2.
+    Every file is read back and verified before it gets its name, and says for which sizes it is right (maxBytes). The
+    default is --target plan --slots 2. rccl-xml has no fused operations, because RCCL is built without them.
     """
     request = CompileArguments(**given)
     target = TARGETS[request.target or "plan"]
@@ -93,16 +101,33 @@ def _compile(request: CompileArguments, target: Target) -> tuple[tuple[str, ...]
     limits = target.limits
     asked = CompileOptions(
         slots=_slots(request),
-        disabled=source.disabled | set(request.disable),
+        disabled=source.disabled | set(request.disable) | (set() if target.takes_fused else {"fuse"}),
         max_threadblocks=limits.threadblocks_per_rank if limits else None,
         max_threadblocks_per_channel=limits.peers_per_channel if limits else None,
     )
-    forms = {}
+    forms, notes = {}, list(source.notes)
     for place, program in source.programs(both_places=request.both_places).items():
         _adjust(program, request)
-        forms[place] = compile_program(program, asked)
-        check_limits(forms[place].plan, target)
-    return source.notes, forms
+        compiled = _plain(compile_program(program, asked), target)
+        check_limits(compiled.plan, target)
+        ranged = within_proven_range(compiled.plan, target)
+        if ranged.plan is not compiled.plan:
+            notes.append(
+                f"maxBytes is {ranged.plan.max_bytes}: {ranged.runtime} would hang from {ranged.hangs_from_bytes} bytes on;"
+                " fewer --slots or more chunks allow larger sizes"
+            )
+        forms[place] = replace(compiled, plan=ranged.plan)
+    return tuple(notes), forms
+
+
+def _plain(compiled: Compiled, target: Target) -> Compiled:
+    """The plan that will be in the file, proven: without fused operations where the target has none."""
+    if target.takes_fused or is_plain(compiled.plan):
+        return compiled
+    plan = unfuse(compiled.plan)
+    verdict = verify(plan, slots=compiled.verdict.slots)
+    assert verdict.ok, verdict.failures[0].message
+    return replace(compiled, plan=plan, verdict=verdict)
 
 
 def _slots(request: CompileArguments) -> int:

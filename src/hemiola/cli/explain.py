@@ -9,8 +9,7 @@ import click
 
 from hemiola.cli import options
 from hemiola.cli.output import print_json, print_wrapped
-from hemiola.ir.formats import read_plan
-from hemiola.ir.formats.native import MAGIC
+from hemiola.ir.formats import is_native, read_plan
 from hemiola.ir.selection import (
     DTYPE_BYTES,
     OPERATORS,
@@ -20,6 +19,8 @@ from hemiola.ir.selection import (
     SelectionRequest,
     explain_selection,
 )
+from hemiola.ir.targets import as_written
+from hemiola.ir.verify_sizes import verify_sizes
 
 _ABOUT_THE_CALL = {"data type": "--dtype", "operator known": "--op"}
 """Rules that judge the question and not the file."""
@@ -46,32 +47,45 @@ _ABOUT_THE_CALL = {"data type": "--dtype", "operator known": "--op"}
 @click.option(
     "--forced-only", is_flag=True, help="rccl: a machine where MSCCL is off unless forced (no MI300X)."
 )
+@click.option(
+    "--channels", type=click.IntRange(1), metavar="N",
+    help="rccl: channels of the communicator, as NCCL_DEBUG=INFO prints them.",
+)  # fmt: skip
 @click.option("--single-process", is_flag=True, help="rccl: one process drives several ranks.")
 @options.root
 @options.as_json
 def command(
     file: str, runtime: str, num_bytes: int, dtype: str, op: str, inplace: bool, ranks: int,
-    pairs: tuple[str, ...], forced_only: bool, single_process: bool, root: int | None, as_json: bool,
+    pairs: tuple[str, ...], forced_only: bool, channels: int | None, single_process: bool, root: int | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Say whether a runtime would use FILE for a call, rule by rule, and which variable is in the way.
 
     A runtime that does not like a file falls back in silence. Exits with 0 when the file would be used and
-    with 1 when not.
+    with 1 when not. Where the runtime would use it and hang at that size, the output says so.
     """
     request = SelectionRequest(
         runtime=Runtime(runtime), num_ranks=ranks, bytes=num_bytes, dtype=dtype, op=op, in_place=inplace,
         environment={**os.environ, **_read_pairs(pairs)}, on_by_default=not forced_only,
-        single_process=single_process,
+        single_process=single_process, num_channels=channels,
     )  # fmt: skip
-    selection = explain_selection(read_plan(file, root=root), request)
+    plan = read_plan(file, root=root)
+    if is_native(file):
+        plan = as_written(plan, request.runtime.target)
+    selection = explain_selection(plan, request)
     _check_call(selection.rules)
     replayed = (rule for rule in selection.rules if rule.name not in _ABOUT_THE_CALL)
     rules = (_format_rule(file, request.runtime), *replayed)
     selection = Selection(all(rule.passed for rule in rules), rules)
+    sized = verify_sizes(plan, runtime)
+    hangs = selection.used and sized.hangs_at(num_bytes)
     if as_json:
-        print_json({"used": selection.used, "rules": [_fields(rule) for rule in rules]})
+        print_json({"used": selection.used, "hangs": hangs, "rules": [_fields(rule) for rule in rules]})
     else:
         _print(file, runtime, selection)
+        if hangs:
+            click.echo(
+                f"and would HANG: it does from {sized.hangs_from_bytes} bytes on (hemiola verify --runtime {runtime})"
+            )
     return 0 if selection.used else 1
 
 
@@ -88,8 +102,7 @@ def _read_pairs(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def _format_rule(file: str, runtime: Runtime) -> RuleResult:
-    with open(file, "rb") as opened:
-        native = opened.read(len(MAGIC)) == MAGIC
+    native = is_native(file)
     needed = f"MSCCL XML; write it with --target {runtime.target.name}" if native else "MSCCL XML"
     return RuleResult("format", not native, "a native plan file" if native else "MSCCL XML", needed)
 

@@ -35,6 +35,8 @@ VERBS: Mapping[str, str] = {
     "lab": "Build a hierarchical network on this machine, and run in it.",
     "calibrate": "Fit a system's latencies and bandwidths to measured times.",
     "synthesize": "Find the best programs for a reduction over axes of a placement.",
+    "fuse": "Fuse operators and merge gradients of a training step.",
+    "estimator": "Measure, train and judge the model of fused operators.",
     "tune": "Choose the best plan for every size of a collective on a system.",
 }
 """Verb to its line in the help. The command is ``command`` in the module of that name."""
@@ -52,11 +54,12 @@ class Verbs(click.Group):
         if name not in VERBS:
             return None
         keep_freed_memory()
-        gc.disable()  # what modules are made of is never garbage, so looking for some would be in vain
+        gc.disable()  # what modules are made of is never garbage, so looking for some would be in vain, now and later
         try:
             _import_numpy_alone()
             command = import_module(f"hemiola.cli.{name}").command
         finally:
+            gc.freeze()
             gc.enable()
         assert isinstance(command, click.Command)
         return command

@@ -6,6 +6,7 @@ import click
 
 from hemiola.errors import UnitError
 from hemiola.ir.targets import TARGETS
+from hemiola.topology.system import RUNTIMES
 from hemiola.units import parse_bandwidth, parse_bytes, parse_seconds
 
 MAX_SLOTS = 1 << 20
@@ -38,6 +39,10 @@ def seconds(text: str) -> float:
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else there."
 )
+runtime = click.option(
+    "--runtime", "runtime_name", type=click.Choice(RUNTIMES),
+    help="Who carries plans out; by default whom the system names.",
+)  # fmt: skip
 slots = click.option(
     "--slots",
     type=click.IntRange(0, MAX_SLOTS),

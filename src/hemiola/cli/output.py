@@ -66,6 +66,15 @@ def print_facts(facts: Mapping[str, object]) -> None:
         click.echo(f"  {name:<{width}}  {value}")
 
 
+def print_failures(failures: Iterable[Failure]) -> None:
+    """Each failure with its kind, the lines of a cycle indented."""
+    for failure in failures:
+        first, *rest = failure.message.splitlines()
+        print_wrapped(f"{failure.kind.value}: ", first)
+        for line in rest:
+            print_wrapped("  ", line.strip())
+
+
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """What a plan is, as JSON."""
     c = plan.collective

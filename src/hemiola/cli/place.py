@@ -10,12 +10,20 @@ from hemiola.cli import options
 from hemiola.cli.output import make_table, print_facts, print_json, print_table, print_wrapped
 from hemiola.cli.progress import working
 from hemiola.cost.estimates.distances import distance_of
-from hemiola.placement.export import write_exports
+from hemiola.placement.export import README_NAME, write_exports
+from hemiola.placement.host_cpus import parse_host_cpus
 from hemiola.placement.place import PlacementResult, ReplayedComparison
 from hemiola.placement.score import PlacementScore
 from hemiola.planning import ASSUMED_BYTES, place
+from hemiola.simulator.runtimes.by_name import with_runtime
+from hemiola.topology.presets import load_system
 from hemiola.units import format_bytes, format_seconds
 
+ASSUMED_TRAFFIC = (
+    f"no --traffic was given, so an all-reduce of {format_bytes(ASSUMED_BYTES)} over each axis was assumed. Real jobs load their axes very"
+    " differently (tensor parallelism many times more than data parallelism), and this ranking may be the wrong way round for yours. Say"
+    " what the job is: --traffic '{from: megatron, hidden: 4096, layers: 32, seq: 4096, micro_batch: 1, global_batch: 64}'"
+)
 SMALL_BYTES, LARGE_BYTES = 1 << 20, 1 << 26
 """Of requests, for the distances of estimates that are said."""
 
@@ -25,7 +33,7 @@ SMALL_BYTES, LARGE_BYTES = 1 << 20, 1 << 26
 @click.option("--axes", "axes_text", required=True, metavar="AXES", help="Names and sizes: data=8,model=4.")
 @click.option(
     "--traffic", "traffic_text", metavar="FILE|YAML",
-    help="A list of requests, or {from: megatron|fsdp2|ddp|moe, ...}; by default an all-reduce of 1GiB over each axis.",
+    help="A list of requests, or {from: megatron|fsdp2|ddp|moe, ...}; without it an all-reduce of 1GiB over each axis is assumed.",
 )  # fmt: skip
 @click.option(
     "--top",
@@ -38,32 +46,45 @@ SMALL_BYTES, LARGE_BYTES = 1 << 20, 1 << 26
 @click.option("--quick", is_flag=True, help="Estimates only: nothing is compiled or replayed.")
 @click.option(
     "-o", "output", type=click.Path(path_type=Path), metavar="DIR",
-    help="Write the best one here as files for JAX, PyTorch, Megatron, Open MPI and Slurm.",
+    help="Write the best one here as files for JAX, PyTorch, Megatron, Open MPI, torchrun and Slurm.",
 )  # fmt: skip
+@click.option(
+    "--host-cpus", "cpus_text", metavar="NxC",
+    help="NUMA nodes of a host and cores of each, such as 2x64, for the rankfile; by default two sockets.",
+)  # fmt: skip
+@options.runtime
 @options.as_json
 def command(
-    system_name: str, axes_text: str, traffic_text: str | None, top: int, quick: bool, output: Path | None, as_json: bool
+    system_name: str, axes_text: str, traffic_text: str | None, top: int, quick: bool, output: Path | None,
+    cpus_text: str | None, runtime_name: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Rank where the axes of a job go on the levels of a system, by the predicted time of its whole traffic.
 
     All groups of a request run at the same time and share links. The orders that frameworks use by default are scored in the same way.
     """
+    host_cpus = None if cpus_text is None else parse_host_cpus(cpus_text)
+    assumed = ASSUMED_TRAFFIC if traffic_text is None else None
     with working(f"placing axes on system {system_name}"):
-        result = place(system_name, axes_text, traffic_text, top=top, replay=not quick)
-    files = [] if output is None else write_exports(result, output)
+        system = with_runtime(load_system(system_name), runtime_name)
+        result = place(system, axes_text, traffic_text, top=top, replay=not quick)
+    files = [] if output is None else write_exports(result, output, host_cpus=host_cpus, assumed=assumed)
     if as_json:
-        print_json({**result.to_json(), "files": [str(path) for path in files]})
-    else:
-        _print(result, assumed=traffic_text is None)
-        if output is not None:
-            click.echo(f"\nWrote {', '.join(path.name for path in files)} to {output}.")
-
-
-def _print(result: PlacementResult, assumed: bool) -> None:
-    if assumed:
+        if assumed is not None:
+            click.echo(f"warning: {assumed}", err=True)
+        names = [str(path) for path in files]
+        print_json({**result.to_json(), "assumed_traffic": assumed, "files": names})
+        return
+    _print(result, assumed)
+    if output is not None:
         click.echo(
-            f"No --traffic was given: an all-reduce of {format_bytes(ASSUMED_BYTES)} over each axis.\n"
+            f"\nWrote {', '.join(path.name for path in files)} to {output}; {README_NAME} says how to apply each."
         )
+
+
+def _print(result: PlacementResult, assumed: str | None) -> None:
+    if assumed is not None:
+        print_wrapped("ASSUMED: ", assumed)
+        click.echo()
     if result.ranking is not None:
         _print_ranking(result)
     click.echo("\nDefaults:\n")

@@ -22,8 +22,9 @@ from hemiola.placement.requests import find_request, request_of_plan
 from hemiola.runtime.bandwidth import algorithm_bandwidth, bus_bandwidth
 from hemiola.simulator.drawing import draw
 from hemiola.simulator.replay import ReplayOptions
+from hemiola.simulator.runtimes.by_name import runtime_of, with_runtime
 from hemiola.simulator.runtimes.hemiola import HEMIOLA, HemiolaRuntime
-from hemiola.simulator.trace import check_traceable, write_trace
+from hemiola.simulator.runtimes.runtime_model import RuntimeModel
 from hemiola.topology.presets import load_system
 from hemiola.topology.system import System
 from hemiola.tuning.layout import layout_of
@@ -49,12 +50,13 @@ TOLERANCE = 1e-9
 @click.option("--trace", metavar="T.json", help="Write what happens when, for ui.perfetto.dev.")
 @click.option("--tile", type=options.size, metavar="BYTES", help="Bytes that a message has at most.")
 @click.option("--slots", type=click.IntRange(1, options.MAX_SLOTS), metavar="K", help="Slots per connection.")
+@options.runtime
 @placement_options
 @options.root
 @options.as_json
 def command(
     plan: str, args: tuple[str, ...], where: str, num_bytes: int, trace: str | None, tile: int | None, slots: int | None,
-    axes_text: str | None, placement_text: str | None, over: str | None, root: int | None, as_json: bool,
+    runtime_name: str | None, axes_text: str | None, placement_text: str | None, over: str | None, root: int | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Predict how long a plan takes on a system, say how far that is from the bound, and where the time goes.
 
@@ -63,13 +65,11 @@ def command(
     --bytes 64MiB --trace ring.json. With --axes and --over, it runs in all groups of a placement at once.
     """
     with working(f"simulating {plan}"):
-        system = load_system(where)
+        system = with_runtime(load_system(where), runtime_name)
         placed = {"axes": axes_text, "placement": placement_text, "over": over}
         found = find_plan(plan, args, _parameters(plan, args, system, placed), root=root)
         request = request_of_plan(found, system, **placed)
-        runtime = HemiolaRuntime(
-            slots=slots, tile_bytes=tile or 0, slot_bytes=max(tile or 0, HEMIOLA.slot_bytes)
-        )
+        runtime = _runtime(system, tile, slots)
         replayed = replay(
             found, num_bytes, request, runtime, ReplayOptions(record=True, most_recorded=MAX_RECORDED)
         )
@@ -81,6 +81,18 @@ def command(
     else:
         _print(replayed, found, request, num_bytes, bound, trace)
     return 0
+
+
+def _runtime(system: System, tile: int | None, slots: int | None) -> RuntimeModel:
+    """The system's runtime; our own one with the given messages and slots."""
+    if system.runtime != "hemiola":
+        if tile or slots:
+            raise LimitError(
+                f"--tile and --slots change our own runtime, but {system.runtime} has messages and slots of its own;"
+                " leave them out, or take --runtime hemiola"
+            )
+        return runtime_of(system)
+    return HemiolaRuntime(slots=slots, tile_bytes=tile or 0, slot_bytes=max(tile or 0, HEMIOLA.slot_bytes))
 
 
 def _parameters(
@@ -109,9 +121,11 @@ def _trace(
     plan: Plan,
     request: CollectiveRequest,
     num_bytes: int,
-    runtime: HemiolaRuntime,
+    runtime: RuntimeModel,
     replayed: Replayed,
 ) -> None:
+    from hemiola.simulator.trace import check_traceable, write_trace  # nobody else needs the formats of files
+
     check_traceable(replayed.timeline.num_steps)
     write_trace(
         path, replay(plan, num_bytes, request, runtime, ReplayOptions(record=True, fold=False)).timeline

@@ -90,10 +90,22 @@ def _msccl_source(where: str, words: Sequence[str], options: Mapping[str, str], 
 
 
 def _choose(where: str, programs: Sequence[Recorded], name: str | None) -> Recorded:
-    names = [recorded.program.name for recorded in programs]
+    names = _different_names([recorded.program.name for recorded in programs])
     if name is None and len(programs) > 1:
         raise ScriptError(f"{where}: there are several programs: {', '.join(names)}; choose one with --name")
-    for recorded in programs:
-        if name in (None, recorded.program.name):
-            return recorded
+    if name is None or name in names:
+        return programs[0 if name is None else names.index(name)]
+    alike = [one for one in names if one.rpartition("#")[0] == name]
+    if alike:
+        raise ScriptError(
+            f"{where}: several programs are called '{name}'; choose one of {', '.join(alike)} with --name"
+        )
     raise ScriptError(f"{where}: there is no program '{name}'; there is {', '.join(names)}")
+
+
+def _different_names(names: Sequence[str]) -> list[str]:
+    """Names of which several are alike get a number, in the order of the script: ring#1, ring#2."""
+    return [
+        f"{name}#{names[:number].count(name) + 1}" if names.count(name) > 1 else name
+        for number, name in enumerate(names)
+    ]

@@ -16,9 +16,11 @@ from hemiola.ir.targets import TARGETS
 from hemiola.placement.applied import AppliedPlacement
 from hemiola.placement.requests import axis_numbers, find_placement
 from hemiola.planning import synthesize
+from hemiola.simulator.runtimes.by_name import with_runtime
 from hemiola.synthesis.groups import grouping_of, groups_of
 from hemiola.synthesis.state import REDUCTIONS
 from hemiola.synthesis.synthesize import MOST_REPLAYED, SynthesisResult, how
+from hemiola.topology.presets import load_system
 from hemiola.units import format_bytes, format_seconds
 
 MOST_DEVICES_LISTED = 4096
@@ -47,17 +49,20 @@ MOST_DEVICES_LISTED = 4096
     "-o", "--out", metavar="OUT", help="Write the plan of the first program, for one group, to this file."
 )
 @options.target
+@options.runtime
 @options.as_json
 def command(
     system_name: str, axes_text: str | None, reduced: str, num_bytes: int, placement_text: str | None, collective: str,
-    top: int, quick: bool, out: str | None, target: str | None, as_json: bool,
+    top: int, quick: bool, out: str | None, target: str | None, runtime_name: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the best programs for a reduction over some axes of a placement.
 
     A program is a list of steps, each one collective over groups that the levels give. Programs of any length are
     searched; the best are compiled, proven and replayed while the groups of all other coordinates run beside them.
     """
-    placement = find_placement(system_name, axes_text, placement_text)
+    placement = find_placement(
+        with_runtime(load_system(system_name), runtime_name), axes_text, placement_text
+    )
     rows = axis_numbers(placement, reduced)
     with working("searching and replaying"):
         result = synthesize(

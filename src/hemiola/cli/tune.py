@@ -13,8 +13,10 @@ from hemiola.cli.requests import placement_options
 from hemiola.collectives import CollectiveKind
 from hemiola.errors import CollectiveError, UnitError
 from hemiola.planning import tune
+from hemiola.simulator.runtimes.by_name import with_runtime
 from hemiola.topology.presets import load_system
-from hemiola.tuning.exports import check_folder, nccl_csv, write_nccl_csv, write_plans
+from hemiola.tuning.exports.nccl_tuner import CSV_NAME, README_NAME, nccl_csv, write_nccl_csv
+from hemiola.tuning.exports.plan_folder import check_folder, write_plans
 from hemiola.tuning.tune import Tuning
 from hemiola.tuning.windows import WINDOWS
 from hemiola.units import format_bytes, format_seconds, parse_size_range
@@ -45,10 +47,12 @@ def _sizes(text: str) -> tuple[int, ...]:
     "--root", type=click.IntRange(0), default=0, show_default=True, metavar="R",
     help="The root, or the source of a sendrecv to the last rank.",
 )  # fmt: skip
+@options.runtime
 @placement_options
 @options.as_json
 def command(
-    collective: str, system_name: str, sizes: tuple[int, ...], output: Path | None, root: int, axes_text: str | None,
+    collective: str, system_name: str, sizes: tuple[int, ...], output: Path | None, root: int,
+    runtime_name: str | None, axes_text: str | None,
     placement_text: str | None, over: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Choose the best plan for every size of COLLECTIVE on a system, by simulation.
@@ -56,7 +60,7 @@ def command(
     All algorithms of the library that fit and synthesized programs are tried, with every protocol that the system has numbers
     for, with more instances and other sizes of messages. With --axes and --over, the groups of a placement run at once.
     """
-    system, kind = load_system(system_name), CollectiveKind(collective)
+    system, kind = with_runtime(load_system(system_name), runtime_name), CollectiveKind(collective)
     if kind is CollectiveKind.SENDRECV and root == system.num_ranks - 1:
         raise CollectiveError(
             f"rank {root} is the last, to which a sendrecv goes here; choose another --root"
@@ -79,7 +83,7 @@ def command(
     if output is not None:
         with working("writing and proving plans"):
             files = write_plans(tuning, output)
-            files += [write_nccl_csv(lines, output)] if lines else []
+            files += write_nccl_csv(lines, output, system=system.name) if lines else []
     if as_json:
         print_json({**tuning.to_json(), "nccl_tuner": lines, "files": [str(path) for path in files]})
     else:
@@ -97,7 +101,7 @@ def _print(tuning: Tuning, lines: list[str], files: list[Path], output: Path | N
                       row.chosen.plan.protocol.value, str(row.chosen.plan.num_channels), row.chosen.name)  # fmt: skip
     print_table(table)
     click.echo(
-        "\nTimes are replayed. Default is what the runtime takes by itself; no algorithm beats the bound. Why:\n"
+        "\nTimes are replayed. Default is what the runtime takes by itself, on GPUs what the vendor's library would take; no algorithm beats the bound. Why:\n"
     )
     for window in tuning.windows:
         print_wrapped(f"  {format_bytes(window.min_bytes)} and more: ", window.why)
@@ -117,3 +121,5 @@ def _print_written(files: list[Path], output: Path) -> None:
         )
     else:
         click.echo("\nNothing is faster than what the runtime does by itself, so no plans were written.")
+    if any(path.name == CSV_NAME for path in files):
+        click.echo(f"Wrote {CSV_NAME}; {README_NAME} beside it says how NCCL loads it.")

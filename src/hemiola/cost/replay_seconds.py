@@ -16,8 +16,8 @@ from hemiola.cost.estimates.wire_time import busiest_link, work_seconds
 from hemiola.cost.request import CollectiveRequest
 from hemiola.ir.plan import Plan
 from hemiola.simulator.replay import FOLDED, ReplayOptions, protocol_of, simulate_together
-from hemiola.simulator.runtimes.hemiola import HEMIOLA
-from hemiola.simulator.runtimes.runtime_model import RuntimeModel, Tiles
+from hemiola.simulator.runtimes.by_name import runtime_of
+from hemiola.simulator.runtimes.runtime_model import LoweredPlan, RuntimeModel, Tiles
 from hemiola.simulator.timeline import Load, Timeline
 from hemiola.topology.network import network_of
 
@@ -50,11 +50,11 @@ def replay(
     plan: Plan,
     num_bytes: float,
     request: CollectiveRequest,
-    runtime: RuntimeModel = HEMIOLA,
+    runtime: RuntimeModel | None = None,
     options: ReplayOptions = FOLDED,
 ) -> Replayed:
-    """How a plan runs, by replay."""
-    one = _Replay(plan, num_bytes, request, runtime)
+    """How a plan runs, by replay; by default with the system's runtime."""
+    one = _Replay(plan, num_bytes, request, runtime or runtime_of(request.system))
     number = SOME_TILES
     while number < len(one.tiles) // 2 and not one.is_steady(number):
         number *= 2
@@ -62,17 +62,18 @@ def replay(
 
 
 def replay_seconds(
-    plan: Plan, num_bytes: float, request: CollectiveRequest, runtime: RuntimeModel = HEMIOLA
+    plan: Plan, num_bytes: float, request: CollectiveRequest, runtime: RuntimeModel | None = None
 ) -> float:
     """Seconds until the last group is done."""
     return replay(plan, num_bytes, request, runtime).seconds
 
 
 def searched_seconds(
-    plan: Plan, num_bytes: float, request: CollectiveRequest, runtime: RuntimeModel = HEMIOLA
+    plan: Plan, num_bytes: float, request: CollectiveRequest, runtime: RuntimeModel | None = None
 ) -> float:
     """Nearly the same from fewer tiles, for searches alone."""
-    return _Replay(plan, num_bytes, request, runtime).replayed(SEARCHED_TILES, FOLDED).seconds
+    one = _Replay(plan, num_bytes, request, runtime or runtime_of(request.system))
+    return one.replayed(SEARCHED_TILES, FOLDED).seconds
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class _Replay:
             return Replayed(timeline.seconds, timeline, len(self.tiles))
         timeline = self._first(number, options)
         # While slots fill up, tiles may follow each other faster than the busiest link or device lets them in the long run.
-        least = _busy_seconds(self.plan, self.num_bytes, self.request) / float(self.tiles.sum())
+        least = busy_seconds(self.plan, self.num_bytes, self.request) / float(self.tiles.sum())
         pace = max(self._pace(number // 2, number), least)
         return Replayed(timeline.seconds + pace * float(self.tiles[number:].sum()), timeline, len(self.tiles))
 
@@ -128,7 +129,7 @@ class _Replay:
         return found
 
 
-def _busy_seconds(plan: Plan, num_bytes: float, request: CollectiveRequest) -> float:
+def busy_seconds(plan: Plan, num_bytes: float, request: CollectiveRequest) -> float:
     """What the busiest link, device or host needs for its bytes alone."""
     network = network_of(request.system, protocol_of(plan, request.system))
     links, _ = busiest_link(plan, num_bytes, network, request.table)
@@ -147,5 +148,28 @@ class _FirstTiles:
         tiles = self.runtime.tiles(plan, num_bytes, hosts, cores_per_host)
         return tiles[: -(-len(tiles) * self.number // self.total)] if self.total else tiles
 
+    @property
+    def element_bytes(self) -> int:
+        return self.runtime.element_bytes
+
+    @property
+    def message_choices(self) -> tuple[int, ...]:
+        return self.runtime.message_choices
+
+    @property
+    def most_threadblocks(self) -> int | None:
+        return self.runtime.most_threadblocks
+
     def num_slots(self, plans: Iterable[Plan]) -> int:
         return self.runtime.num_slots(plans)
+
+    def lower(self, plan: Plan, num_bytes: float) -> LoweredPlan:
+        return self.runtime.lower(plan, num_bytes)
+
+    @property
+    def direct_sends(self) -> bool:
+        return self.runtime.direct_sends
+
+    @property
+    def interprets(self) -> bool:
+        return self.runtime.interprets

@@ -87,9 +87,14 @@ class CollectiveRequest:
     @cached_property
     def host_patterns(self) -> tuple[tuple[int, ...], ...]:
         """The ways in which groups lie on hosts, each once: hosts are numbered in the order of their ranks."""
-        patterns: dict[tuple[int, ...], None] = {}
-        for group in self.groups:
-            numbers: dict[int, int] = {}
-            hosts = (self.system.host_of_rank[device] for device in group)
-            patterns[tuple(numbers.setdefault(host, len(numbers)) for host in hosts)] = None
-        return tuple(patterns)
+        return tuple(dict.fromkeys(map(self._host_pattern, self.groups)))
+
+    @cached_property
+    def pattern_of_group(self) -> tuple[int, ...]:
+        """Which of these ways each group has."""
+        return tuple(self.host_patterns.index(self._host_pattern(group)) for group in self.groups)
+
+    def _host_pattern(self, group: Sequence[int]) -> tuple[int, ...]:
+        numbers: dict[int, int] = {}
+        hosts = (self.system.host_of_rank[device] for device in group)
+        return tuple(numbers.setdefault(host, len(numbers)) for host in hosts)

@@ -15,7 +15,9 @@ What the rules rest on, read in the runtimes' public sources:
   external scheduler (``MSCCL_SCHEDULER``) replaces all rules. The operator must be sum, prod, max or min;
   ``minBytes <= bytes <= maxBytes`` (0 is no end), where bytes are the count times the ranks for all-gather,
   reduce-scatter and all-to-all; elements divide by ``nchunksperloop``; ``inplace`` or ``outofplace`` is 1. All-reduce
-  of fp8 never comes here, nor of bf16 above 8 MiB. More channels than ``NCCL_MAX_NCHANNELS`` disable the file.
+  of fp8 never comes here, nor of bf16 above 8 MiB. More channels than ``NCCL_MAX_NCHANNELS`` disable the file, and so do
+  more than the communicator has. Its build has no kernels for fused operations: a file with one of
+  them is taken, and then the call ends with ncclInternalError.
 
 A broken limit of the target is a rule too: the file would be dropped in silence.
 """
@@ -27,7 +29,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from hemiola.ir.plan import Plan
-from hemiola.ir.targets import MSCCL_XML, RCCL_XML, Target, broken_limits, chunks_per_loop
+from hemiola.ir.targets import MSCCL_XML, OPERATION, RCCL_XML, Target, broken_limits, chunks_per_loop
 from hemiola.units import format_bytes
 
 DTYPE_BYTES: Mapping[str, int] = {
@@ -77,6 +79,8 @@ class SelectionRequest:
     """Whether the machine is one on which rccl uses MSCCL unasked."""
     single_process: bool = False
     """Whether one process drives several ranks."""
+    num_channels: int | None = None
+    """Channels of the communicator, which NCCL_DEBUG=INFO prints; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +123,26 @@ def _dtype(request: SelectionRequest) -> str:
 
 
 def _load(plan: Plan, request: SelectionRequest) -> Rules:
-    broken = broken_limits(plan, request.runtime.target)
+    broken = [limit for limit in broken_limits(plan, request.runtime.target) if limit.limit != OPERATION]
     found = "; ".join(limit.message for limit in broken) or "all limits kept"
     yield RuleResult("file loads", not broken, found, f"every limit of {request.runtime.target.name} kept")
+
+
+def _rccl_operations(plan: Plan, request: SelectionRequest) -> Rules:
+    lacking = [limit for limit in broken_limits(plan, RCCL_XML) if limit.limit == OPERATION]
+    found = "; ".join(limit.message for limit in lacking) or "kernels for all of them"
+    yield RuleResult("operations", not lacking, found, "only operations that the build has kernels for")
+
+
+def _rccl_channels(plan: Plan, request: SelectionRequest) -> Rules:
+    if request.num_channels is None:
+        return
+    yield RuleResult(
+        "channels of the communicator",
+        plan.num_channels <= request.num_channels,
+        f"{plan.num_channels} in the file",
+        f"at most the {request.num_channels} that the communicator has",
+    )
 
 
 def _ranks(plan: Plan, request: SelectionRequest) -> Rules:
@@ -294,5 +315,5 @@ _MSCCL_RULES: tuple[_Judge, ...] = (
     _msccl_files, _load, _msccl_collective, _ranks, _place, _size_exclusive, _elements, _msccl_algorithm,
 )  # fmt: skip
 _RCCL_RULES: tuple[_Judge, ...] = (
-    _rccl_switches, _load, _rccl_collective, _ranks, _place, _size_inclusive, _elements, _rccl_operator, _rccl_dtype,
+    _rccl_switches, _load, _rccl_operations, _rccl_channels, _rccl_collective, _ranks, _place, _size_inclusive, _elements, _rccl_operator, _rccl_dtype,
 )  # fmt: skip

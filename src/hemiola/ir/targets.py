@@ -1,11 +1,16 @@
 """Targets: the runtimes that a plan is written for, the limits of each, and which of them a plan breaks.
 
 A runtime that does not like a file drops it and says nothing, so every limit is judged here, on what would
-be written: with the ``nop`` steps that carry further dependencies. The numbers are those of the runtimes'
-own parsers. Where versions differ the smallest number is taken, so that a file serves them all:
+be written: with the ``nop`` steps that carry further dependencies, and without fused operations where the
+runtime has no kernels for them (``as_written``). The numbers are those of the runtimes' own parsers; builds
+whose limits differ are targets of their own:
 
-- steps of a threadblock: 256 in msccl, 64 in one version of rccl. ``nop`` steps count;
-- threadblocks of a rank, channels, and threadblocks of one channel that send, or that receive;
+- operations: rccl (source of October 2024) is built without kernels for rcs, rrs, rrc and rrcs, and ends the
+  call with ncclInternalError; msccl and azure (msccl-executor-nccl) have all nine;
+- steps of a threadblock: 64 in rccl, 256 in msccl and azure. ``nop`` steps count;
+- threadblocks of a rank: 64 in rccl, 216 in msccl (two for each multiprocessor of an A100), which azure is
+  held to as well because all of them must be resident at once;
+- channels, and threadblocks of one channel that send, or that receive;
 - ``cnt`` below 72; offsets and peers in 16 bits; a threadblock that others wait for in 8 bits, signed;
 - XML nodes: the parser keeps the root, every rank, and the threadblocks and steps of the one rank that it
   runs on, and gives up when it has 4,096; nodes below one node: 1,024, unchecked by the parser;
@@ -24,8 +29,9 @@ from hemiola.collectives import Collective
 from hemiola.errors import LimitError
 from hemiola.ir.form import Owners, check_form
 from hemiola.ir.one_dependency import with_one_dependency
-from hemiola.ir.opcodes import Opcode
+from hemiola.ir.opcodes import TRAITS, Opcode
 from hemiola.ir.plan import Plan
+from hemiola.ir.unfuse import PLAIN, unfuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +57,8 @@ class Limits:
     """Whether a rank's input and output must each make up a whole loop."""
     one_place: bool = False
     """Whether a file serves in-place calls or the others, but not both."""
+    operations: frozenset[Opcode] = frozenset(Opcode)
+    """What its kernels can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,17 @@ class Target:
     collectives: Mapping[str, str]
     """What the runtime calls each kind of collective; kinds that are not there cannot be written."""
     limits: Limits | None = None
+    runtime: str | None = None
+    """Whose slots its plans run in; None for our own, which is asked by the number of slots."""
+    takes_zero_as_end: bool = False
+    """Whether ``maxBytes="0"`` means no size at all, and not that there is no end."""
+    end_is_outside: bool = False
+    """Whether a call of exactly ``maxBytes`` is not served."""
+
+    @property
+    def takes_fused(self) -> bool:
+        """Whether steps may receive and send in one."""
+        return self.limits is None or not self.limits.operations <= PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +101,9 @@ class BrokenLimit:
         return f"{place}{self.limit} is {self.found}, but {self.allowed} is allowed; {self.knob}"
 
 
+OPERATION = "the operation"
+"""The limit that a file breaks whose steps the runtime has no kernels for."""
+
 _SAME_NAMES = ("allreduce", "allgather", "alltoall", "broadcast", "reduce")
 
 PLAN = Target("plan", ".plan", {})
@@ -96,27 +118,46 @@ MSCCL_XML = Target(
     Limits(
         steps_per_threadblock=256, threadblocks_per_rank=216, channels=32, equal_buffers=True, one_place=True
     ),
+    runtime="msccl",
+    takes_zero_as_end=True,
+    end_is_outside=True,
 )
 RCCL_XML = Target(
     "rccl-xml",
     ".xml",
     {kind: kind for kind in (*_SAME_NAMES, "reducescatter", "gather", "scatter")},
-    Limits(steps_per_threadblock=64, threadblocks_per_rank=1024, channels=32),
+    Limits(steps_per_threadblock=64, threadblocks_per_rank=64, channels=32, operations=PLAIN),
+    runtime="rccl",
+)
+AZURE_XML = Target(
+    "azure-xml",
+    ".xml",
+    RCCL_XML.collectives,
+    Limits(steps_per_threadblock=256, threadblocks_per_rank=216, channels=32),
+    runtime="msccl",
 )
 
-TARGETS: Mapping[str, Target] = {target.name: target for target in (PLAN, MSCCL_XML, RCCL_XML)}
+TARGETS: Mapping[str, Target] = {target.name: target for target in (PLAN, MSCCL_XML, RCCL_XML, AZURE_XML)}
 """Every target by its name on the command line."""
 
 
+def as_written(plan: Plan, target: Target) -> Plan:
+    """The plan in the form that a file of the target has; its own form must be right."""
+    if target.limits is None:
+        return plan
+    return with_one_dependency(plan if target.takes_fused else unfuse(plan))
+
+
 def check_limits(plan: Plan, target: Target) -> None:
-    """Raise LimitError with every limit of the target that the plan breaks."""
-    broken = broken_limits(plan, target)
+    """Raise LimitError with every limit of the target that the plan would break when it is written."""
+    check_form(plan)
+    broken = broken_limits(as_written(plan, target), target)
     if broken:
         raise LimitError(f"{target.name} cannot hold this plan: " + "; ".join(one.message for one in broken))
 
 
 def broken_limits(plan: Plan, target: Target) -> list[BrokenLimit]:
-    """Every limit of the target that the plan breaks, each at its worst place; the plan's form must be right."""
+    """Every limit of the target that the plan breaks as it is, each at its worst place; its form must be right."""
     if target.limits is None:
         return []
     if plan.collective.kind not in target.collectives:
@@ -233,6 +274,23 @@ def _judge_steps(plan: Plan, owners: Owners, limits: Limits) -> Iterator[BrokenL
     yield from _at_worst(awaited, limits.awaited_threadblock, limit, knob, lambda row: where(int(step[row])))
 
 
+def _judge_operations(plan: Plan, owners: Owners, limits: Limits) -> Iterator[BrokenLimit]:
+    lacking = ~np.isin(plan.steps["opcode"], [int(code) for code in limits.operations])
+    if not lacking.any():
+        return
+    row = int(np.argmax(lacking))
+    place = owners.fault_at(row, "")
+    names = [TRAITS[code].name for code in sorted(limits.operations)]
+    yield BrokenLimit(
+        OPERATION,
+        f"only {', '.join(names)}",
+        TRAITS[int(plan.steps["opcode"][row])].name,
+        f"rank {place.rank}, threadblock {place.threadblock}, step {place.step}",
+        "the runtime has no kernel for it and ends the call with an internal error; compile it for this target,"
+        " which takes such operations apart",
+    )
+
+
 def _judge_buffers(plan: Plan, owners: Owners, limits: Limits) -> Iterator[BrokenLimit]:
     fewer = "cut the data into fewer chunks, or use fewer --instances"
     for name in ("input", "output", "scratch"):
@@ -259,4 +317,4 @@ def _others(plan: Plan) -> str:
     return "plan or rccl-xml" if plan.collective.kind in RCCL_XML.collectives else "plan"
 
 
-_JUDGES = (_judge_whole, _judge_shape, _judge_steps, _judge_buffers)
+_JUDGES = (_judge_whole, _judge_shape, _judge_operations, _judge_steps, _judge_buffers)

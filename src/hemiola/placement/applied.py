@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hemiola.placement.axes import Axes
+from hemiola.placement.host_cpus import HostCpus
 from hemiola.placement.matrix import Numbers, ParallelismMatrix
 from hemiola.topology.system import System
 
@@ -21,6 +22,8 @@ class AppliedPlacement:
     """The device at each coordinate, a dimension for each axis."""
     matrix: ParallelismMatrix | None
     """None for a permutation that no matrix describes."""
+    host_cpus: HostCpus | None = None
+    """NUMA nodes of a host; None where they are not known."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from hemiola.collectives import CollectiveKind
 from hemiola.errors import PlacementError
 from hemiola.placement.axes import Axes
-from hemiola.placement.derive_megatron import derive_megatron, derive_moe
+from hemiola.placement.derive_megatron import derive_megatron, derive_moe, with_moe_rules
 from hemiola.placement.model import Model, num_elements
 from hemiola.placement.parallel_job import ParallelJob
 from hemiola.placement.roles import roles_of
@@ -27,6 +27,8 @@ def derive(source: str, model: Model, axes: Axes) -> Traffic:
     if source not in sources:
         raise PlacementError(f"traffic.from: expected one of {', '.join(sources)}, found {source[:40]!r}")
     job = ParallelJob(model, roles_of(axes), {axis.name: axis.size for axis in axes})
+    if source == "moe":
+        job = with_moe_rules(job)
     requests = tuple(request for request in sources[source](job) if _is_needed(request, job))
     return Traffic(requests, _computation(job), f"derived from {source}")
 

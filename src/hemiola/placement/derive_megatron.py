@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hemiola.collectives import CollectiveKind
+from hemiola.errors import PlacementError
 from hemiola.placement.model import num_elements
 from hemiola.placement.parallel_job import ParallelJob
 from hemiola.placement.traffic import TrafficRequest
@@ -21,11 +23,24 @@ def derive_megatron(job: ParallelJob) -> Iterator[TrafficRequest]:
     yield from _gradients(job, "weights", _dense_elements(job), ("dp", "cp", "ep"))
 
 
+def with_moe_rules(job: ParallelJob) -> ParallelJob:
+    """The job as Megatron runs it: with tensor and expert parallelism it asks for sequence parallelism too."""
+    if job.size("tp") == 1 or job.size("ep") == 1:
+        return job
+    if job.model.sequence_parallel is False:
+        raise PlacementError(
+            "traffic.sequence_parallel: Megatron refuses experts with tensor and expert parallelism but without sequence parallelism;"
+            " leave it out or say true"
+        )
+    return replace(job, model=replace(job.model, sequence_parallel=True))
+
+
 def derive_moe(job: ParallelJob) -> Iterator[TrafficRequest]:
-    """A step in which every layer's MLP is experts, spread over ep."""
+    """A step in which every layer's MLP is experts, spread over ep, each cut over tp as attention is."""
     model, layers = job.model, job.divided("layers", job.model.layers, "pp")
     experts = job.divided("experts", max(model.experts, 1), "ep")
-    yield from _tensor(job, num_mlp=0)
+    # Without sequence parallelism the experts' outputs are partial sums over tp, as those of a dense MLP are.
+    yield from _tensor(job, num_mlp=0 if model.sequence_parallel else 1)
     yield from _context(job)
     yield from _pipeline(job)
     # Every token goes to its experts and back, forward, and its gradient the same way backward.
@@ -37,12 +52,30 @@ def derive_moe(job: ParallelJob) -> Iterator[TrafficRequest]:
     yield job.request(
         CollectiveKind.ALLTOALL, ("ep",), sent, 2 * times, "", "tokens to experts and back, backward"
     )
+    if "tp" in job.roles and model.sequence_parallel:
+        yield from _expert_tokens(job, sent, times)
     matrices = [shape for shape in model.mlp_shapes if len(shape) > 1]
     dense = _dense_elements(job) - layers * num_elements(tuple(matrices)) // job.size("tp")
     yield from _gradients(job, "dense weights", dense, ("dp", "cp", "ep"))
     each = layers * experts * num_elements(tuple(matrices)) // job.size("tp")
     # An expert is on one coordinate of ep, so its gradients are summed over the others.
     yield from _gradients(job, "experts", each, ("dp", "cp"))
+
+
+def _expert_tokens(job: ParallelJob, sent: int, times: int) -> Iterator[TrafficRequest]:
+    """An expert is cut over tp, so its tokens are gathered before it and its partial sums scattered after it; backward the same."""
+    for way in ("forward", "backward"):
+        yield job.request(
+            CollectiveKind.ALLGATHER, ("tp",), sent, times, "", f"tokens of experts, gathered, {way}"
+        )
+        yield job.request(
+            CollectiveKind.REDUCESCATTER,
+            ("tp",),
+            sent * job.size("tp"),
+            times,
+            "",
+            f"tokens of experts, scattered, {way}",
+        )
 
 
 def _activation_bytes(job: ParallelJob) -> int:
@@ -76,7 +109,7 @@ def _tensor(job: ParallelJob, num_mlp: int) -> Iterator[TrafficRequest]:
             CollectiveKind.ALLGATHER, ("tp",), whole // tp, blocks, "backward", "activations, gathered again"
         )
         # Norms see only a part of the sequence, so their gradients are summed once a step.
-        norms = layers * (1 + num_mlp) * model.hidden * FLOAT_BYTES
+        norms = layers * 2 * model.hidden * FLOAT_BYTES
         yield job.request(CollectiveKind.ALLREDUCE, ("tp",), norms, 1, "", "gradients of norms")
     if model.vocab:
         yield from _vocabulary(job, whole)

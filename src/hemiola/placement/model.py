@@ -25,7 +25,8 @@ class Model:
     vocab: int = 0
     """0: without embedding and head."""
     dtype: str = "bfloat16"
-    sequence_parallel: bool = False
+    sequence_parallel: bool | None = None
+    """Whether activations between blocks are spread over the tensor axis; None: as the way of training needs it, else not."""
     zero: int = 0
     """Which of optimizer states (1), gradients (2) and parameters (3) are sharded over the data axis."""
     experts: int = 0
@@ -100,7 +101,9 @@ def read_model(fields: Fields) -> Model:
         heads=heads,
         vocab=fields.whole("vocab", 0, LARGEST, 0),
         dtype=dtype,
-        sequence_parallel=fields.flag("sequence_parallel"),
+        sequence_parallel=fields.flag("sequence_parallel")
+        if fields.values.get("sequence_parallel") is not None
+        else None,
         zero=fields.whole("zero", 0, 3, 0),
         experts=fields.whole("experts", 0, 1 << 20, 0),
         top_k=fields.whole("top_k", 1, 1 << 20, 1),

@@ -11,7 +11,6 @@ from hemiola.ir.plan import Plan
 from hemiola.placement.applied import AppliedPlacement
 from hemiola.placement.axes import find_axis
 from hemiola.placement.groups import groups_of_grid
-from hemiola.placement.read_placement import read_placement
 from hemiola.topology.presets import load_system
 from hemiola.topology.system import System
 
@@ -53,6 +52,8 @@ def find_placement(
     if isinstance(placement, AppliedPlacement):
         return placement
     if placement is None or isinstance(placement, str):
+        from hemiola.placement.read_placement import read_placement  # a whole system needs none of it
+
         return read_placement(find_system(system), axes, placement)
     return placement.applied()
 

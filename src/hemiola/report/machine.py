@@ -14,12 +14,13 @@ def describe_machine() -> str:
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
-        f"{_processor()}, {cores} {'core' if cores == 1 else 'cores'}, {memory:.0f} GiB, "
+        f"{processor_name()}, {cores} {'core' if cores == 1 else 'cores'}, {memory:.0f} GiB, "
         f"Linux {platform.release()}, Python {platform.python_version()}"
     )
 
 
-def _processor() -> str:
+def processor_name() -> str:
+    """As the processor calls itself."""
     try:
         lines = CPU_INFO.read_text().splitlines()
     except OSError:

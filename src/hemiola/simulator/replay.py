@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ from hemiola import _core
 from hemiola.errors import PlanError, TopologyError
 from hemiola.ir.plan import NO_PEER, Plan
 from hemiola.ir.rows import from_bytes, plan_view
-from hemiola.simulator.runtimes.hemiola import HEMIOLA
-from hemiola.simulator.runtimes.runtime_model import RuntimeModel, Tiles
+from hemiola.simulator.runtimes.by_name import runtime_of
+from hemiola.simulator.runtimes.runtime_model import LoweredPlan, RuntimeModel, Tiles
 from hemiola.simulator.timeline import PIECE, RECORD, Load, Timeline
 from hemiola.topology.network import Network, network_of
 from hemiola.topology.system import ProtocolCosts, System
@@ -48,7 +48,7 @@ def simulate(
     num_bytes: float,
     *,
     devices: Sequence[int] | None = None,
-    runtime: RuntimeModel = HEMIOLA,
+    runtime: RuntimeModel | None = None,
     options: ReplayOptions = FOLDED,
 ) -> Timeline:
     """How a plan runs for a collective of ``num_bytes``; rank r is on the system's device r, or on ``devices[r]``."""
@@ -59,65 +59,164 @@ def simulate_together(
     loads: Sequence[Load],
     system: System,
     *,
-    runtime: RuntimeModel = HEMIOLA,
+    runtime: RuntimeModel | None = None,
     options: ReplayOptions = FOLDED,
 ) -> Timeline:
-    """How several plans run that begin at once and share the system."""
-    protocols = [protocol_of(load.plan, system) for load in loads]
-    network = network_of(system, _one_efficiency(protocols))
-    resources = _Resources.of(network)
-    placed = [_devices(load, system) for load in loads]
-    tiles = _cut(loads, placed, system, runtime)
-    jobs = [
-        _job(load.plan, protocol, own) for load, protocol, own in zip(loads, protocols, tiles, strict=True)
-    ]
-    ends = [_ends(load.plan, devices) for load, devices in zip(loads, placed, strict=True)]
-    num_slots = runtime.num_slots(load.plan for load in loads)
-    src, dst = np.concatenate(ends, axis=1) if ends else np.empty((2, 0), np.int64)
-    first_hop, hops = network.routes(src, dst)
+    """How several plans run that begin at once and share the system; by default with the system's runtime."""
+    runtime = runtime or runtime_of(system)
+    stage = _Stage.of(loads, system, runtime)
+    tiles = _cut(loads, stage.placed, system, runtime)
     result = _core.simulate(
-        jobs,
-        capacities=resources.capacities,
-        first_hop=first_hop,
-        hops=hops,
-        latencies=_latencies(network, first_hop, hops, loads, protocols),
-        work=resources.of_devices[src].reshape(-1),
-        slots=num_slots,
+        stage.jobs(tiles),
+        capacities=stage.capacities,
+        first_hop=stage.first_hop,
+        hops=stage.hops,
+        latencies=stage.latencies,
+        work=stage.work,
+        message_bytes=stage.message_bytes,
+        direct=stage.direct,
+        slots=stage.num_slots,
         fold=options.fold,
         most_records=options.most_recorded if options.record else 0,
         events=options.by_events,
     )
     if not result.ended:
-        raise PlanError(
-            f"the plan does not end with {num_slots} slots: some threadblock waits forever; hemiola verify says which"
-        )
+        raise never_ends(stage.num_slots)
     return Timeline(
         system=system,
-        network=network,
-        loads=tuple(loads),
+        network=stage.network,
+        loads=tuple(stage.loads),
         seconds=result.seconds,
         threadblock_seconds=result.threadblock_seconds,
         threadblock_class=result.threadblock_class,
         resource_class=result.resource_class,
         chunk_bytes=tuple(tiles),
-        first_hop=first_hop,
-        hops=hops,
+        first_hop=stage.first_hop,
+        hops=stage.hops,
         num_simulated=result.num_simulated,
         by_events=result.by_events,
         records=from_bytes(result.records, RECORD),
         pieces=from_bytes(result.path, PIECE)[::-1],
-        protocols=tuple(protocols),
+        protocols=stage.protocols,
     )
 
 
-def _job(plan: Plan, protocol: ProtocolCosts, chunk_bytes: Tiles) -> _core.Job:
+def rehearse(
+    loads: Sequence[Load], tile_kinds: Sequence[int], system: System, runtime: RuntimeModel
+) -> _core.Rehearsal:
+    """Loads that are wired and folded once, for replays with many tiles; those of one kind always have the same tiles."""
+    stage = _Stage.of(loads, system, runtime)
+    return _core.Rehearsal(
+        stage.jobs([np.empty(0)] * len(loads)),
+        tile_kinds=np.array(tile_kinds, np.uint32),
+        capacities=stage.capacities,
+        first_hop=stage.first_hop,
+        hops=stage.hops,
+        latencies=stage.latencies,
+        work=stage.work,
+        message_bytes=stage.message_bytes,
+        direct=stage.direct,
+        slots=stage.num_slots,
+    )
+
+
+def never_ends(num_slots: int) -> PlanError:
+    """The error for a plan of which some threadblock waits forever."""
+    return PlanError(
+        f"the plan does not end with {num_slots} slots: some threadblock waits forever; hemiola verify says which"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """Loads on a system, as the core takes them but for their tiles."""
+
+    loads: Sequence[Load]
+    """With plans as the runtime runs them."""
+    lowered: Sequence[LoweredPlan]
+    protocols: tuple[ProtocolCosts, ...]
+    network: Network
+    placed: list[npt.NDArray[np.int64]]
+    """The devices of every load."""
+    capacities: npt.NDArray[np.float64]
+    first_hop: npt.NDArray[np.int64]
+    hops: npt.NDArray[np.int64]
+    latencies: npt.NDArray[np.float64]
+    work: npt.NDArray[np.int32]
+    message_bytes: npt.NDArray[np.float64]
+    direct: npt.NDArray[np.uint8]
+    num_slots: int
+    interprets: bool
+
+    @staticmethod
+    def of(loads: Sequence[Load], system: System, runtime: RuntimeModel) -> _Stage:
+        protocols = tuple(protocol_of(load.plan, system) for load in loads)
+        network = network_of(system, _one_efficiency(protocols))
+        resources = _Resources.of(network)
+        placed = [_devices(load, system) for load in loads]
+        lowered = [runtime.lower(load.plan, load.num_bytes) for load in loads]
+        loads = [replace(load, plan=one.plan) for load, one in zip(loads, lowered, strict=True)]
+        ends = [_ends(load.plan, devices) for load, devices in zip(loads, placed, strict=True)]
+        src, dst = np.concatenate(ends, axis=1) if ends else np.empty((2, 0), np.int64)
+        first_hop, hops = network.routes(src, dst)
+        hosts = np.array(system.host_of_rank, np.int64)
+        between = hosts[src] != hosts[dst]
+        return _Stage(
+            loads,
+            lowered,
+            protocols,
+            network,
+            placed,
+            resources.capacities,
+            first_hop,
+            hops,
+            _latencies(network, first_hop, hops, loads, protocols),
+            resources.of_devices[src].reshape(-1),
+            _nic_bytes(network, first_hop, hops, between, lowered, protocols),
+            (~between & (src != dst) & runtime.direct_sends).astype(np.uint8),
+            runtime.num_slots(load.plan for load in loads),
+            runtime.interprets,
+        )
+
+    def jobs(self, tiles: Sequence[Tiles]) -> list[_core.Job]:
+        """The plans with their tiles."""
+        every = zip(self.lowered, self.protocols, tiles, strict=True)
+        return [_job(one, protocol, own, interprets=self.interprets) for one, protocol, own in every]
+
+
+def _job(lowered: LoweredPlan, protocol: ProtocolCosts, chunk_bytes: Tiles, *, interprets: bool) -> _core.Job:
     """A plan as the core takes it."""
+    read = interprets and protocol.act_seconds > 0
     return _core.Job(
-        plan_view(plan),
+        plan_view(lowered.plan),
         tile_bytes=chunk_bytes,
         step_seconds=protocol.step_seconds,
         threadblock_bandwidth=protocol.threadblock_bandwidth,
+        send_bandwidth=protocol.send_bandwidth,
+        receive_bandwidth=min(protocol.receive_bandwidth, protocol.threadblock_bandwidth),
+        launch_seconds=protocol.launch_seconds,
+        act_seconds=lowered.act_seconds(protocol.act_seconds) if read else np.empty(0),
     )
+
+
+def _nic_bytes(
+    network: Network,
+    first_hop: npt.NDArray[np.int64],
+    hops: npt.NDArray[np.int64],
+    between: npt.NDArray[np.bool_],
+    lowered: Sequence[LoweredPlan],
+    protocols: Sequence[ProtocolCosts],
+) -> npt.NDArray[np.float64]:
+    """What the messages of each threadblock take of a NIC beside their data: as much as its narrowest link moves meanwhile."""
+    seconds = np.repeat(
+        [protocol.nic_seconds * one.posted_share for protocol, one in zip(protocols, lowered, strict=True)],
+        [len(one.plan.threadblocks) for one in lowered],
+    )
+    found = np.zeros(len(between))
+    for number in np.flatnonzero(between & (seconds > 0)).tolist():
+        route = hops[first_hop[number] : first_hop[number + 1]]
+        found[number] = seconds[number] * float(network.capacities[route].min())
+    return found
 
 
 def protocol_of(plan: Plan, system: System) -> ProtocolCosts:

@@ -1,22 +1,24 @@
 """estimate_programs: the best programs of a reduction by closed forms, on what one group has of the machine.
 
 Two ways to count choose the candidates: the cheapest where steps wait for each other, and the cheapest for each resource alone,
-because a pipeline is as slow as its busiest resource. They are ordered by their pipelined time. These times are
-estimates: they rank, and a replay of the compiled program says how long it takes.
+because a pipeline is as slow as its busiest resource. They are ordered by their pipelined time, and those that do not hold
+for the factors of the machine are left out. These times are estimates: they rank, and a replay of the compiled program says how long it takes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from hemiola.cost.estimates.shared_system import shared_system
 from hemiola.cost.request import CollectiveRequest
+from hemiola.synthesis.chunk_ownership import holds_for
 from hemiola.synthesis.costs import EdgeCosts, edge_costs, levels_above_one
 from hemiola.synthesis.program import ReductionProgram
 from hemiola.synthesis.search import Path, cheapest
-from hemiola.synthesis.table import table_of
+from hemiola.synthesis.table import Table, table_of
 from hemiola.topology.system import System
 
 POOL = 4
@@ -56,13 +58,27 @@ def estimates_on(
     share: System, request: CollectiveRequest, num_bytes: float, top: int
 ) -> list[EstimatedProgram]:
     """The same on what one group has of the machine."""
-    table = table_of(len(levels_above_one(share)), request.kind)
+    levels = levels_above_one(share)
+    factors = tuple(share.levels[level].count for level in levels)
+    table = table_of(len(levels), request.kind)
     costs = edge_costs(table, share, num_bytes)
+    pool, paths, found = POOL * top, set[Path](), list[EstimatedProgram]()
+    while len(found) < top:
+        known, paths = len(paths), _cheapest_paths(table, costs, pool)
+        if len(paths) == known:  # there are no more
+            break
+        ranked = [_estimated(table.program(path), path, costs, share) for path in sorted(paths)]
+        ranked.sort(key=lambda one: (one.seconds, one.blocking_seconds, len(one.program)))
+        holding = (one for one in ranked if holds_for(one.program, factors, request.kind))
+        found, pool = list(islice(holding, top)), 2 * pool
+    return found
+
+
+def _cheapest_paths(table: Table, costs: EdgeCosts, pool: int) -> set[Path]:
+    """The ``pool`` cheapest under each way to count."""
     seconds = costs.seconds
     counted = [seconds, *(load + TIE_BREAK * seconds for load in costs.loads.T if load.any())]
-    paths = {found.path for each in counted for found in cheapest(table, np.asarray(each), POOL * top)}
-    ranked = [_estimated(table.program(path), path, costs, share) for path in sorted(paths)]
-    return sorted(ranked, key=lambda one: (one.seconds, one.blocking_seconds, len(one.program)))[:top]
+    return {found.path for each in counted for found in cheapest(table, np.asarray(each), pool)}
 
 
 def _estimated(program: ReductionProgram, path: Path, costs: EdgeCosts, share: System) -> EstimatedProgram:

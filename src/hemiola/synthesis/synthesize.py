@@ -19,7 +19,7 @@ from hemiola.cost.request import CollectiveRequest
 from hemiola.cost.time_source import TimeSource
 from hemiola.errors import ReductionError
 from hemiola.ir.plan import Plan
-from hemiola.simulator.runtimes.hemiola import HEMIOLA, HemiolaRuntime
+from hemiola.simulator.runtimes.runtime_model import RuntimeModel
 from hemiola.synthesis.costs import levels_above_one
 from hemiola.synthesis.estimate import WORK, EstimatedProgram, estimate_programs
 from hemiola.synthesis.program import ReductionProgram
@@ -179,7 +179,7 @@ def synthesize(
     *,
     top: int = NUM_PROGRAMS,
     replay: bool = True,
-    runtime: HemiolaRuntime = HEMIOLA,
+    runtime: RuntimeModel | None = None,
 ) -> SynthesisResult:
     """The ``top`` best programs of a request of ``num_bytes``; without ``replay`` by estimates alone."""
     _check(request, num_bytes)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from hemiola.errors import TopologyError
@@ -15,7 +14,7 @@ from hemiola.topology.shapes import load_shape, shape_names
 from hemiola.topology.system import System
 from hemiola.topology.this_machine import ABOUT, THIS_MACHINE, this_machine
 
-FOLDER = files("hemiola.topology") / "presets"
+FOLDER = Path(__file__).parent / "presets"
 """A YAML file for each preset, with the sources of its figures."""
 
 

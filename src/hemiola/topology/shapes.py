@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from importlib.resources import files
 from pathlib import Path
 
 from hemiola.errors import TopologyError
@@ -11,7 +10,7 @@ from hemiola.topology.parse.text_file import read_text_file
 from hemiola.topology.parse.yaml_system import MAX_CHARACTERS, read_system
 from hemiola.topology.system import System
 
-FOLDER = files("hemiola.topology") / "shapes"
+FOLDER = Path(__file__).parent / "shapes"
 
 
 def shape_names() -> list[str]:

@@ -22,6 +22,9 @@ from hemiola.errors import TopologyError
 Path = tuple[int, ...]
 """A unit: its number at every level from the outermost to its own."""
 
+RUNTIMES = ("hemiola", "nccl", "rccl", "msccl")
+"""Those whose way of moving a plan is modelled (simulator/runtimes)."""
+
 HOST_NAMES = ("host", "node", "server", "machine")
 """The names of a level whose units are hosts. Without such a level, the units around the devices are the hosts."""
 
@@ -103,6 +106,8 @@ class Compute:
     """Of all cores of a host together."""
     host_cores: int | None = None
     """Cores of a host that its ranks share; None where every rank has one."""
+    threadblocks: int | None = None
+    """Threadblocks that run on a device at once: its multiprocessors; None without a limit."""
 
     def __post_init__(self) -> None:
         *others, core, host_core = (bandwidth for bandwidth, _ in self.limits())
@@ -136,6 +141,16 @@ class ProtocolCosts:
     """Bytes per second that one threadblock can move."""
     latency: float = 0.0
     """The time that every message takes in addition to the latencies of its links; the next message may follow meanwhile."""
+    launch_seconds: float = 0.0
+    """The time from a call until its first step: the launch of a kernel."""
+    act_seconds: float = 0.0
+    """The time that an interpreter of plans takes for every step, whatever the step does."""
+    send_bandwidth: float = math.inf
+    """Bytes per second that one threadblock can store into the memory of a device of its host."""
+    receive_bandwidth: float = math.inf
+    """Bytes per second that one threadblock can take out of a connection, where that is less than ``threadblock_bandwidth``."""
+    nic_seconds: float = 0.0
+    """The time of a NIC that every message between hosts takes in addition to its bytes: posting, proxy, completion."""
 
     @property
     def message_seconds(self) -> float:
@@ -160,6 +175,8 @@ class System:
     """The costs of protocols by name; the first one is the default."""
     host_names: tuple[str, ...] = ()
     """The names of the hosts in their order; empty where hosts have none."""
+    runtime: str = "hemiola"
+    """The runtime that carries out plans on this machine, and whose costs ``protocols`` has: hemiola, nccl, rccl or msccl."""
 
     def __post_init__(self) -> None:
         if not self.levels:
@@ -171,6 +188,10 @@ class System:
         if twice is not None:
             raise TopologyError(
                 f"system {self.name!r} has two levels called {twice!r}; every level has its own name"
+            )
+        if self.runtime not in RUNTIMES:
+            raise TopologyError(
+                f"system {self.name!r} has the runtime {self.runtime!r}; expected one of {', '.join(RUNTIMES)}"
             )
         for level in self.levels:
             self._check_level(level)

@@ -25,6 +25,7 @@ def system_fields(system: System) -> dict[str, Any]:
         "compute": _finite(asdict(system.compute)),
         "protocols": {name: _finite(asdict(protocol)) for name, protocol in system.protocols.items()},
         "host_names": list(system.host_names),
+        "runtime": system.runtime,
     }
 
 

@@ -34,6 +34,8 @@ def write_system(system: System) -> str:
     if system.protocols:
         lines.append("protocols:")
         lines += [f"  {_flow(name)}: {_flow(_protocol(one))}" for name, one in system.protocols.items()]
+    if system.runtime != "hemiola":
+        lines.append(f"runtime: {_flow(system.runtime)}")
     if system.host_names:
         lines.append(f"host_names: {_flow(list(system.host_names))}")
     return "\n".join(lines) + "\n"
@@ -104,21 +106,20 @@ def _edge(edge: Edge) -> dict[str, Any]:
 
 
 def _rates(compute: Compute) -> dict[str, Any]:
-    names = [field.name for field in dataclasses.fields(Compute) if field.name != "host_cores"]
+    counts = ("host_cores", "threadblocks")
+    names = [field.name for field in dataclasses.fields(Compute) if field.name not in counts]
     rates = {name: _bandwidth(getattr(compute, name)) for name in names if getattr(compute, name) != math.inf}
-    return rates if compute.host_cores is None else {**rates, "host_cores": compute.host_cores}
+    return rates | {name: getattr(compute, name) for name in counts if getattr(compute, name) is not None}
 
 
 def _protocol(protocol: ProtocolCosts) -> dict[str, Any]:
     written: dict[str, Any] = {}
-    if protocol.efficiency != 1:
-        written["efficiency"] = float(protocol.efficiency)
-    if protocol.step_seconds:
-        written["step_seconds"] = _seconds(protocol.step_seconds)
-    if protocol.threadblock_bandwidth != math.inf:
-        written["threadblock_bandwidth"] = _bandwidth(protocol.threadblock_bandwidth)
-    if protocol.latency:
-        written["latency"] = _seconds(protocol.latency)
+    for field in dataclasses.fields(ProtocolCosts):
+        value = getattr(protocol, field.name)
+        if value == field.default:
+            continue
+        bandwidth, part = field.name.endswith("bandwidth"), field.name == "efficiency"
+        written[field.name] = float(value) if part else _bandwidth(value) if bandwidth else _seconds(value)
     return written
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hemiola.algorithms.library import ALGORITHMS
@@ -29,8 +29,8 @@ from hemiola.units import format_bytes
 LIBRARY_SLOTS = 2
 """Plans are proven for so few slots, where there are no fewer, and serve all communicators with more."""
 Parameter = int | str | tuple[int, ...]
-Key = tuple[str, tuple[tuple[str, Parameter], ...]]
-"""An algorithm and all its parameters, place and root among them."""
+Key = tuple[str, int, tuple[tuple[str, Parameter], ...]]
+"""An algorithm, the size of its messages and all its parameters, place and root among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,12 @@ class LibraryPlans:
 
     def _build(self, window: AlgorithmWindow, request: PlanRequest) -> Built:
         parameters = _parameters(window, request)
-        key = (window.algorithm, tuple(parameters.items()))
+        key = (window.algorithm, window.message_bytes, tuple(parameters.items()))
         built = self._built.get(key)
         if built is None:
             compiled = compile_program(ALGORITHMS[window.algorithm].build(**parameters), self._options)
-            made = Built(compiled.plan, compiled.verdict, plan_digest(compiled.plan))
+            plan = replace(compiled.plan, message_bytes=window.message_bytes)
+            made = Built(plan, compiled.verdict, plan_digest(plan))
             built = self._built.setdefault(key, made)
         return built
 

@@ -12,24 +12,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from hemiola.cost.bounds.lower_bound import Bound, lower_bound
 from hemiola.cost.estimates.wire_time import busiest_link
 from hemiola.cost.replay_seconds import replay_seconds, searched_seconds
 from hemiola.cost.request import CollectiveRequest
+from hemiola.cost.vendor.nccl_model import VendorAlgorithm
+from hemiola.cost.vendor.vendor_plan import vendor_plan
+from hemiola.cost.vendor.vendor_seconds import has_vendor, vendor_time
 from hemiola.errors import LimitError
 from hemiola.ir.plan import Plan
 from hemiola.runtime.plans.plan_source import PlanRequest
 from hemiola.simulator.replay import simulate_together
-from hemiola.simulator.runtimes.hemiola import HEMIOLA, HemiolaRuntime
+from hemiola.simulator.runtimes.by_name import runtime_of
+from hemiola.simulator.runtimes.runtime_model import RuntimeModel
 from hemiola.simulator.timeline import Load
 from hemiola.topology.network import Network, network_of
-from hemiola.topology.system import ProtocolCosts
+from hemiola.topology.system import ProtocolCosts, System
 from hemiola.tuning.candidate import Candidate
 from hemiola.tuning.candidate_space import MOST_INSTANCES, CandidateSpace
 from hemiola.tuning.library_plans import LibraryPlans
 
-MESSAGES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
-"""Sizes of messages that are tried beside what the runtime chooses."""
 NUM_LEADERS = 3
 """Candidates of each way to carry a collective out that are changed; each of another family."""
 HOPEFUL = 2.0
@@ -47,11 +51,13 @@ class TimedPlan:
     candidate: Candidate | None
     plan: Plan
     seconds: float
+    label: str = ""
+    """What it is called, where that is not the name of the plan."""
 
     @property
     def name(self) -> str:
         """For people."""
-        return self.plan.name if self.candidate is None else str(self.candidate)
+        return self.label or (self.plan.name if self.candidate is None else str(self.candidate))
 
 
 @dataclass(frozen=True)
@@ -59,9 +65,15 @@ class PlanSearch:
     """The candidates of a request, and what is known of their times."""
 
     space: CandidateSpace
-    runtime: HemiolaRuntime = HEMIOLA
+    model: RuntimeModel | None = None
+    """None: the runtime of the system."""
     _times: dict[tuple[object, ...], float] = field(default_factory=dict, repr=False)
     _wires: dict[tuple[object, ...], float] = field(default_factory=dict, repr=False)
+
+    @property
+    def runtime(self) -> RuntimeModel:
+        """That runs the plans."""
+        return self.model or runtime_of(self.request.system)
 
     @property
     def request(self) -> CollectiveRequest:
@@ -96,8 +108,13 @@ class PlanSearch:
             return TimedPlan(candidate, plan, float("inf"))
 
     def default(self, num_bytes: int) -> TimedPlan:
-        """What the runtime takes by itself."""
+        """What the runtime takes by itself; where the runtime is a vendor's, the vendor's own algorithm."""
         request, of_hosts = self.request, {}
+        if has_vendor(request):
+            vendor = vendor_time(request, num_bytes)
+            plan = vendor.plan or vendor_plan(replace(vendor.choice, algorithm=VendorAlgorithm.RING), request)
+            assert plan is not None
+            return TimedPlan(None, plan, vendor.seconds, str(vendor.choice))
         for hosts in request.host_patterns:
             asked = PlanRequest(
                 request.kind, request.num_ranks, hosts, num_bytes, request.in_place, request.root, request.peer
@@ -121,8 +138,10 @@ class PlanSearch:
         return lower_bound(self.request.collective, num_bytes, self.request.system, groups=self.request.table)
 
     def seconds(self, candidate: Candidate, num_bytes: int) -> float:
-        """The time of a search; infinite where messages fit in no slot."""
+        """The time of a search; infinite where messages fit in no slot, or a device has not so many threadblocks."""
         plan, request = self.space.plan(candidate), self.request
+        if not fits_device(plan, request.system, self.runtime):
+            return float("inf")
         cores = request.system.compute.host_cores
         try:
             every = [self.runtime.tiles(plan, num_bytes, hosts, cores) for hosts in request.host_patterns]
@@ -200,9 +219,18 @@ class PlanSearch:
                 changed = candidate.with_(instances=instances)
                 if 1 <= instances <= MOST_INSTANCES and self.space.is_small(changed):
                     yield changed
-        for message in (0, *MESSAGES):
-            if message != candidate.message_bytes and message <= self.runtime.slot_bytes:
+        for message in (0, *self.runtime.message_choices):
+            if message != candidate.message_bytes:
                 yield candidate.with_(message_bytes=message)
+
+
+def fits_device(plan: Plan, system: System, runtime: RuntimeModel) -> bool:
+    """Whether every device can run all threadblocks of a plan at once, as GPU runtimes do."""
+    limits = [one for one in (system.compute.threadblocks, runtime.most_threadblocks) if one is not None]
+    if not limits or runtime.most_threadblocks is None:
+        return True
+    most = int(np.bincount(plan.threadblocks["rank"].astype(np.int64)).max(initial=0))
+    return most <= min(limits)
 
 
 LIBRARY = LibraryPlans()

@@ -15,7 +15,7 @@ from hemiola.cost.request import CollectiveRequest
 from hemiola.cost.time_source import TimeSource
 from hemiola.errors import TopologyError
 from hemiola.ir.plan import Plan
-from hemiola.simulator.runtimes.hemiola import HEMIOLA, HemiolaRuntime
+from hemiola.simulator.runtimes.runtime_model import RuntimeModel
 from hemiola.tuning.candidate import Candidate
 from hemiola.tuning.candidate_space import CandidateSpace
 from hemiola.tuning.plan_search import PlanSearch, TimedPlan
@@ -134,7 +134,7 @@ def tune(
     request: CollectiveRequest,
     sizes: Sequence[int],
     *,
-    runtime: HemiolaRuntime = HEMIOLA,
+    runtime: RuntimeModel | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Tuning:
     """The plans of a request at ``sizes``, which ascend; ``progress`` hears how many of them are done."""

@@ -37,6 +37,8 @@ class AlgorithmWindow:
     why: str
     parameters: Mapping[str, int | str] = field(default_factory=dict)
     """Beside ranks, place, ends and levels, which the request gives."""
+    message_bytes: int = 0
+    """The size of the plan's messages; 0 lets the runtime choose."""
 
 
 def anywhere(layout: Layout) -> str | None:
@@ -63,6 +65,12 @@ def few_alike(layout: Layout) -> str | None:
     """Few ranks that are all equally far from each other: on one host, or each on its own."""
     alike = layout.num_hosts in (1, layout.num_ranks)
     return few(layout) if alike else "it is for ranks on one host, or each on its own"
+
+
+def few_on_own_hosts(layout: Layout) -> str | None:
+    """Few ranks, each on a host of its own, so that every message crosses the network."""
+    alone = layout.num_hosts == layout.num_ranks > 1
+    return few(layout) if alone else "it is for ranks each on its own host"
 
 
 def host_levels(layout: Layout) -> str | None:
@@ -112,6 +120,7 @@ WINDOWS: Mapping[CollectiveKind, tuple[AlgorithmWindow, ...]] = {
         AlgorithmWindow(host_levels, whole(MIB), "allreduce_hierarchical", "few steps, and the fewest bytes between hosts", HALVING),
         AlgorithmWindow(host_levels, NO_LIMIT, "allreduce_hierarchical", "the fewest bytes between hosts, in rings of neighbours", RINGS),
         AlgorithmWindow(anywhere, whole(256 * KIB), "allreduce_halving_doubling", "the bytes of a ring in few steps"),
+        AlgorithmWindow(few_on_own_hosts, NO_LIMIT, "allreduce_ring", "the fewest bytes, in large messages, so that the delay of the network is waited for rarely", message_bytes=MIB),
         AlgorithmWindow(ring_length, NO_LIMIT, "allreduce_ring", "the fewest bytes, over two neighbours only"),
         AlgorithmWindow(anywhere, NO_LIMIT, "allreduce_halving_doubling", "the bytes of a ring, which is too long here"),
     ),

@@ -35,6 +35,7 @@ from hemiola.integrations.torch.calls import TensorCalls
 from hemiola.integrations.torch.checks import check_pairs, only
 from hemiola.integrations.torch.operators import operator_name
 from hemiola.integrations.torch.tensors import needs_no_copy
+from hemiola.integrations.torch.untraced import untraced
 from hemiola.integrations.torch.work import NO_TIMEOUT, Call, CollectiveWork, together
 from hemiola.runtime.communicator.communicator import Communicator
 
@@ -54,6 +55,7 @@ _SCATTER = ScatterOptions()
 _BARRIER = BarrierOptions()
 
 
+@untraced
 class HemiolaProcessGroup(_ProcessGroup):  # type: ignore[misc]
     """A process group for tensors in CPU memory, on a communicator of the runtime."""
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import torch
 from torch import Tensor
 from torch._C._distributed_c10d import Work
 from torch.futures import Future
 
+from hemiola.integrations.torch.call_future import CallFuture
 from hemiola.integrations.torch.tensors import Finish
+from hemiola.integrations.torch.untraced import untraced
+from hemiola.runtime.communicator.callback_thread import CallbackThread
 
 NO_TIMEOUT = timedelta(0)
 """The timeout that c10d passes to ``wait`` when the caller gives none; then that of the group is used."""
@@ -30,6 +33,10 @@ class Pending(Protocol):
     def done(self) -> bool: ...
 
     def add_done_callback(self, callback: Callable[[Any], None], /) -> None: ...
+
+    @property
+    def callbacks(self) -> CallbackThread:
+        """The thread in which callbacks run."""
 
 
 class Call(NamedTuple):
@@ -52,13 +59,14 @@ def _run(actions: Sequence[Finish]) -> None:
         action()
 
 
+@untraced
 class CollectiveWork(_Work):  # type: ignore[misc]
     """A call of a process group that runs or has ended, with the tensors that get its result."""
 
     _tensors: Sequence[Tensor] = ()
     _pending: Pending | None = None
     _finish: Finish | None = None
-    _future: Future[Any] | None = None
+    _future: CallFuture | None = None
 
     @classmethod
     def of(cls, tensors: Sequence[Tensor], call: Call) -> CollectiveWork:
@@ -117,51 +125,31 @@ class CollectiveWork(_Work):  # type: ignore[misc]
         return list(self._tensors)
 
     def get_future(self) -> Future[Any]:
-        """A future that the thread that ends the call completes with the tensors, or with the error."""
+        """A future with the tensors, or with the error; the thread of the group's callbacks completes it."""
         if self._future is None:
-            self._future = torch.futures.Future()
             if self._pending is None:
-                self._complete(None)
+                self._future = CallFuture(None)
+                self._complete()
             else:
-                self._pending.add_done_callback(self._complete)
+                self._future = CallFuture(self._pending.callbacks, self._await_call)
+                self._pending.add_done_callback(lambda _: self._complete())
         return self._future
 
     def _is_running(self) -> bool:
         return self._pending is not None and not self._pending.done()
 
-    def _complete(self, _: object) -> None:
+    def _await_call(self) -> None:
+        if self._pending is not None:
+            with suppress(Exception):  # the future raises it
+                self._pending.wait()
+
+    def _complete(self) -> None:
         assert self._future is not None
         error = self.exception()
         if error is None:
-            self._future.set_result(self.result())
+            self._future.succeed(self.result())
         else:
-            _fail(self._future, error)
-
-
-class FailedCall:
-    """The value of a future whose call failed.
-
-    A future of PyTorch cannot hold an error for both Python and C++. Python gets the value through ``_unwrap``, which
-    raises the error. C++ (DDP) pickles the value to find tensors in it; pickling raises the error, because DDP would
-    otherwise continue without any tensors.
-    """
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    def __reduce__(self) -> NoReturn:
-        raise self.error
-
-
-def _fail(future: Any, error: Exception) -> None:
-    future._set_unwrap_func(_unwrap)
-    future.set_result(FailedCall(error))
-
-
-def _unwrap(failure: FailedCall) -> NoReturn:
-    raise failure.error
+            self._future.fail(error)
 
 
 class Once:
@@ -194,6 +182,11 @@ class Several:
 
     def done(self) -> bool:
         return all(call.done() for call in self._calls)
+
+    @property
+    def callbacks(self) -> CallbackThread:
+        """The thread of the last call's callbacks."""
+        return self._calls[-1].callbacks
 
     def add_done_callback(self, callback: Callable[[Any], None], /) -> None:
         """Call ``callback`` when the last of the calls has ended."""

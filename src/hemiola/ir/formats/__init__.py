@@ -15,16 +15,25 @@ from hemiola.ir.formats.files import read_regular_file, write_atomically
 from hemiola.ir.formats.msccl_xml_read import parse_msccl_xml
 from hemiola.ir.formats.msccl_xml_write import to_xml
 from hemiola.ir.plan import Plan
-from hemiola.ir.targets import MSCCL_XML, PLAN, RCCL_XML, Target
+from hemiola.ir.targets import PLAN, TARGETS, Target
+
+
+def _xml_writer(target: Target) -> Callable[[Plan], bytes]:
+    return lambda plan: to_xml(plan, target).encode()
+
 
 WRITERS: Mapping[str, Callable[[Plan], bytes]] = {
     PLAN.name: native.to_bytes,
-    MSCCL_XML.name: lambda plan: to_xml(plan, MSCCL_XML).encode(),
-    RCCL_XML.name: lambda plan: to_xml(plan, RCCL_XML).encode(),
+    **{name: _xml_writer(target) for name, target in TARGETS.items() if target is not PLAN},
 }
 """How each target is written."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def is_native(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a native plan, and not what a runtime reads."""
+    return read_regular_file(path).startswith(native.MAGIC)
 
 
 def read_plan(

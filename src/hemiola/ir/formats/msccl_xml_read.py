@@ -1,8 +1,12 @@
 """Reads MSCCL XML of both dialects: that of msccl (the NCCL fork) and that of rccl and the Azure executor.
 
 A file may come from a stranger. It is streamed through expat; document types and entities are refused, only
-``algo > gpu > tb > step`` may appear, every attribute has a range, memory grows with the file and not with
+``algo > gpu > tb > step`` and ``gpu > copy`` may appear, every attribute has a range, memory grows with the file and not with
 what it claims, and every error is one FormatError "file:line: what was found, what was expected".
+
+A custom collective that says ``inplace="1"`` although a rank has an input and an output of its own (msccl-tools writes
+all-to-next so, with the sizes that steps of each rank use) has its buffers apart, and is read as out of place. In place,
+where each rank has one of the two, both names stand for the longer one.
 
 What the file does not say: the root of a broadcast, reduce, gather or scatter (``root=``, or an attribute
 ``root`` that this project writes), and the meaning of ``custom`` (``collective=``).
@@ -81,12 +85,14 @@ class _Assembly:
     def plan(self, collective: Collective | None, root: int | None) -> Plan:
         algo = self._algo
         in_place, out_of_place = self._places()
+        if in_place and not out_of_place and self._has_buffers_apart(collective):
+            in_place, out_of_place = False, True
         depends = self._steps["depid"] >= 0
         plan = Plan(
             name=algo.text("name"),
             collective=self._collective(collective, root, in_place and not out_of_place),
             protocol=algo.choice("proto", {protocol.value: protocol for protocol in Protocol}),
-            ranks=self._ranks(),
+            ranks=self._ranks(one_memory=collective is None and in_place and not out_of_place),
             threadblocks=self._threadblocks(),
             steps=self._step_rows(depends),
             dependencies=self._dependencies(depends),
@@ -109,11 +115,23 @@ class _Assembly:
         is_msccl = "outofplace" not in self._algo.attributes
         return self._algo.integer("maxBytes", 0, LARGEST, DEFAULT_MAX_BYTES if is_msccl else None)
 
-    def _ranks(self) -> npt.NDArray[np.void]:
+    def _is_custom(self) -> bool:
+        return self._algo.choice("coll", KIND_BY_NAME) == "custom"
+
+    def _has_buffers_apart(self, given: Collective | None) -> bool:
+        """Whether a custom collective has a rank with two buffers; where they were one, only one would have chunks."""
+        if not self._is_custom() or (given is not None and given.kind.facts.can_be_in_place):
+            return False
+        return any(gpu.sizes[0] and gpu.sizes[1] for gpu in self._gpus)
+
+    def _ranks(self, *, one_memory: bool) -> npt.NDArray[np.void]:
         ranks = np.zeros(len(self._gpus), RANK)
         counts = np.array([len(gpu.threadblocks) for gpu in self._gpus], np.int64)
         for column, name in enumerate(("input_chunks", "output_chunks", "scratch_chunks")):
             ranks[name] = [gpu.sizes[column] for gpu in self._gpus]
+        if one_memory and self._is_custom():
+            ranks["input_chunks"] = np.maximum(ranks["input_chunks"], ranks["output_chunks"])
+            ranks["output_chunks"] = 0
         ranks["first_threadblock"] = np.cumsum(counts) - counts
         return ranks
 

@@ -1,7 +1,10 @@
 """The tags of an MSCCL XML file, taken one by one from expat and checked where they stand.
 
-Document types and entities are refused, only ``algo > gpu > tb > step`` may appear, and every attribute has
-a type and a range. Memory grows with the file, not with what it claims.
+Document types and entities are refused, only ``algo > gpu > tb > step`` and ``gpu > copy`` may appear, and every
+attribute has a type and a range. Memory grows with the file, not with what it claims.
+
+``<copy i_off= o_off=/>`` is how TACCL and TE-CCL say that a rank copies a chunk of its input to its output. The copies
+of a rank become ``cpy`` steps of one more threadblock, behind its others.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ _MOST = (1 << 31) - 1
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 """No leading zero: runtimes would read such a number as octal."""
 _NESTING = ("algo", "gpu", "tb", "step")
+_COPY = "copy"
 _BUFFERS = {"i": 0, "o": 1, "s": 2}
 _STEP_COLUMNS = (
     "opcode", "src_buffer", "src_index", "dst_buffer", "dst_index", "count", "depid", "deps", "hasdep", "line",
@@ -92,6 +96,8 @@ class GpuTag:
     sizes: tuple[int, int, int]
     line: int
     threadblocks: dict[int, ThreadblockTag] = field(default_factory=dict)
+    copies: list[tuple[int, int, int]] = field(default_factory=list)
+    """Index in the input, index in the output, and line."""
 
 
 class Document:
@@ -119,10 +125,15 @@ class Document:
         """Take a start tag."""
         element = Element(name, attributes, self.where(self.line))
         expected = _NESTING[self._depth] if self._depth < len(_NESTING) else None
-        if name != expected:
-            wanted = f"<{expected}>" if expected else "the end of <step>"
+        if name == _COPY and expected == "tb":
+            self._open_copy(element)
+        elif name != expected or (name == "step" and self._threadblock is None):
+            inside_copy = expected == "step" and self._threadblock is None
+            ends = "the end of <copy>" if inside_copy else "the end of <step>"
+            wanted = ends if inside_copy or expected is None else f"<{expected}>"
             raise element.error(f"<{_short(name)}> was found, {wanted} was expected")
-        self._open[self._depth](element)
+        else:
+            self._open[self._depth](element)
         self._depth += 1
 
     def end(self) -> None:
@@ -134,6 +145,7 @@ class Document:
             assert self._gpu is not None
             blocks = self._gpu.threadblocks
             self._check_dense(f"tb of gpu {self._gpu.number}", blocks, len(blocks))
+            self._add_copies(self._gpu)
 
     def text(self, data: str) -> None:
         """Take text between tags, of which there must be none."""
@@ -166,6 +178,37 @@ class Document:
             raise element.error(f"gpu {number} was found twice")
         sizes = [element.integer(f"{buffer}_chunks", 0, MAX_CHUNKS) for buffer in ("i", "o", "s")]
         self._gpu = self.gpus[number] = GpuTag(number, (sizes[0], sizes[1], sizes[2]), self.line)
+
+    def _open_copy(self, element: Element) -> None:
+        assert self._gpu is not None
+        source, target = (element.integer(key, 0, MAX_CHUNKS) for key in ("i_off", "o_off"))
+        self._gpu.copies.append((source, target, self.line))
+        self._threadblock = None
+
+    def _add_copies(self, gpu: GpuTag) -> None:
+        """The copies of a rank as the steps of a threadblock without peers."""
+        if not gpu.copies:
+            return
+        number, line = len(gpu.threadblocks), gpu.copies[0][2]
+        first = len(self.steps["line"])
+        gpu.threadblocks[number] = ThreadblockTag(number, -1, -1, 0, first, line, len(gpu.copies))
+        for source, target, at in gpu.copies:
+            values = {
+                "opcode": int(Opcode.CPY),
+                "src_index": source,
+                "dst_buffer": _BUFFERS["o"],
+                "dst_index": target,
+            }
+            values |= {
+                "src_buffer": _BUFFERS["i"],
+                "count": 1,
+                "depid": -1,
+                "deps": -1,
+                "hasdep": 0,
+                "line": at,
+            }
+            for column, value in values.items():
+                self.steps[column].append(value)
 
     def _open_threadblock(self, element: Element) -> None:
         assert self._gpu is not None

@@ -9,7 +9,8 @@ runtimes are minded here:
 - reductions into the same place that follow each other are run as one, at most 16 and all with the count
   of the last. ``hasdep`` ends such a chain and is harmless, so it is set wherever that would change the
   meaning;
-- in place, only one of the two buffers exists, so everything is named by that one.
+- in place, only one of the two buffers exists, so everything is named by that one;
+- rccl has no kernels for fused operations, so they are taken apart.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ import numpy.typing as npt
 
 from hemiola.collectives import Buffer, CollectiveKind
 from hemiola.ir.form import Owners, in_memory
-from hemiola.ir.one_dependency import with_one_dependency
 from hemiola.ir.opcodes import TRAITS, Opcode
 from hemiola.ir.plan import Plan
-from hemiola.ir.targets import MSCCL_XML, Target, check_limits, chunks_per_loop, name_in_xml
+from hemiola.ir.targets import MSCCL_XML, Target, as_written, check_limits, chunks_per_loop, name_in_xml
 from hemiola.units import LARGEST
 
 MAX_FUSED_REDUCTIONS = 16
@@ -37,7 +37,7 @@ _NAMES = [traits.name for traits in TRAITS]
 def to_xml(plan: Plan, target: Target) -> str:
     """The plan as XML for ``target``; raises LimitError when its runtime would drop the file."""
     check_limits(plan, target)
-    plan = with_one_dependency(plan)
+    plan = as_written(plan, target)
     owners = Owners(plan)
     lines = _step_lines(plan, owners)
     return "\n".join(_lines(plan, target, lines)) + "\n"
@@ -78,7 +78,7 @@ def _algo_attributes(plan: Plan, target: Target) -> dict[str, object]:
         "inplace": int(c.in_place or plan.both_places),
         "outofplace": int(not c.in_place or plan.both_places),
         "minBytes": plan.min_bytes,
-        "maxBytes": LARGEST if is_msccl and plan.max_bytes == 0 else plan.max_bytes,
+        "maxBytes": LARGEST if target.takes_zero_as_end and plan.max_bytes == 0 else plan.max_bytes,
         **root,
     }
 

@@ -54,7 +54,7 @@ class PeerLinks:
         except ConnectError:
             return False
         self._num_tries -= 1
-        self._endpoint.join_socket(peer, index, made.detach())
+        self._endpoint.offer_socket(peer, index, made.detach())
         return True
 
     def _await(self, peer: int, index: int, deadline: float) -> bool:

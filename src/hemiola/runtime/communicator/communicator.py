@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import memmove
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,9 +26,12 @@ from hemiola.runtime.bootstrap.join import join
 from hemiola.runtime.bootstrap.rendezvous import rendezvous_store
 from hemiola.runtime.bootstrap.store import Store
 from hemiola.runtime.communicator.arrays import Array, address_of, as_array, element_of
+from hemiola.runtime.communicator.callback_thread import RUNNING
 from hemiola.runtime.communicator.calls import CallShape, Shares
-from hemiola.runtime.communicator.engine import Engine
+from hemiola.runtime.communicator.engine import Engine, Key
+from hemiola.runtime.communicator.flight import Flight
 from hemiola.runtime.communicator.handle import Handle
+from hemiola.runtime.communicator.lanes import Lanes
 from hemiola.runtime.communicator.numbers import NUMBERS
 from hemiola.runtime.communicator.point_to_point import PointToPoint
 from hemiola.runtime.plans.plan_source import (
@@ -40,20 +43,6 @@ from hemiola.runtime.plans.plan_source import (
     plan_digest,
 )
 from hemiola.runtime.settings import Settings
-
-Key = tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Flight:
-    """One call of a communicator, as ``flight_record`` lists it."""
-
-    number: int
-    description: str
-    begin: float
-    """When the call began, in seconds of the monotonic clock."""
-    seconds: float | None
-    """How long the call took; None while it runs and when it failed."""
 
 
 class Communicator:
@@ -85,10 +74,11 @@ class Communicator:
         self._plans = plans or default_plans(settings.slots)
         self._same_expression = same_expression
         self._engine = Engine(join(environment, self._store, name, settings), settings)
+        self._lanes = Lanes(self._engine, self._store, environment)
         self._queue = self._engine.queue
-        self._calls: dict[Key, _core.Call] = {}
         self._in_place: dict[Key, _core.Call] = {}
-        """The prepared all-reduces in place. They have a table of their own because they are the most frequent calls."""
+        """The prepared all-reduces in place of the program. They have a table of their own because they are the most
+        frequent calls."""
         self._digests: dict[int, tuple[Plan, bytes]] = {}
         self._point_to_point = PointToPoint(self._engine, self._store, environment, self._plans)
         self.name = name
@@ -107,28 +97,30 @@ class Communicator:
         wait: bool = True,
     ) -> Handle | None:
         """Prove a plan of the user and run it. Without an output it runs in place on ``input``."""
-        call, source, target = self._bind(plan, input, output, op)
-        return self._engine.start(call, source, target, wait=wait)
+        engine = self._lanes.current()
+        call, source, target = self._bind(engine, plan, input, output, op)
+        return engine.start(call, source, target, wait=wait)
 
     def trace(
         self, plan: Plan, input: object, output: object = None, *, op: str = "sum"
     ) -> npt.NDArray[np.void]:
         """Run a plan and return the begin and end of every step, as rows of ``engine.TRACE``."""
-        call, source, target = self._bind(plan, input, output, op)
-        return self._engine.trace(call, source, target)
+        engine = self._lanes.current()
+        call, source, target = self._bind(engine, plan, input, output, op)
+        return engine.trace(call, source, target)
 
     def all_reduce(
         self, array: Any, output: object = None, *, op: str = "sum", wait: bool = True
     ) -> Handle | None:
         """Reduce the arrays of all ranks with an operator; every rank gets the result. Without an output it runs in place."""
-        if output is None:
+        if output is None and not RUNNING:
             try:
                 call = self._in_place[array.dtype, array.nbytes, op]
             except (KeyError, AttributeError, TypeError):
                 array = as_array(array)
-                call = self._call("allreduce", array, array, in_place=True, op=op)
+                call = self._call(self._engine, "allreduce", array, array, in_place=True, op=op)
                 self._in_place[array.dtype, array.nbytes, op] = call
-            if wait and not self._queue.num_pending:
+            if wait and not self._queue.pending:
                 # This is the most frequent call, so it skips the queue and the generic path of the engine.
                 if type(array) is not ndarray:
                     self._engine.run(call, array, array)
@@ -141,9 +133,10 @@ class Communicator:
                     self._engine.fail(failure)
                 return None
             return self._engine.start(call, array, array, wait=wait)
-        source, target = self._two(array, output)
-        call = self._call("allreduce", source, target, in_place=_same_memory(source, target), op=op)
-        return self._engine.start(call, source, target, wait=wait)
+        source, target = self._two(array, array if output is None else output)
+        return self._start(
+            "allreduce", source, target, in_place=_same_memory(source, target), op=op, wait=wait
+        )
 
     def all_gather(self, input: object, output: object, *, wait: bool = True) -> Handle | None:
         """Concatenate the arrays of all ranks on every rank; in place where ``input`` is this rank's part of ``output``."""
@@ -152,8 +145,7 @@ class Communicator:
             address_of(source, writable=False)
             == address_of(target, writable=True) + self.rank * source.nbytes
         )
-        call = self._call("allgather", source, target, in_place=in_place and source.nbytes > 0)
-        return self._engine.start(call, source, target, wait=wait)
+        return self._start("allgather", source, target, in_place=in_place and source.nbytes > 0, wait=wait)
 
     def reduce_scatter(
         self,
@@ -171,8 +163,9 @@ class Communicator:
         in_place = address_of(source, writable=False) + self.rank * target.nbytes == address_of(
             target, writable=True
         )
-        call = self._call("reducescatter", source, target, in_place=in_place and target.nbytes > 0, op=op)
-        return self._engine.start(call, source, target, wait=wait)
+        return self._start(
+            "reducescatter", source, target, in_place=in_place and target.nbytes > 0, op=op, wait=wait
+        )
 
     def all_to_all(
         self,
@@ -186,17 +179,15 @@ class Communicator:
         """Send a share of the input to each rank and receive one from each; lengths in elements for shares that differ."""
         source, target = self._two(input, output)
         if input_lengths is None and output_lengths is None:
-            in_place = _same_memory(source, target)
-            call = self._call("alltoall", source, target, in_place=in_place)
-        else:
-            call = self._uneven_call(source, target, input_lengths, output_lengths)
-        return self._engine.start(call, source, target, wait=wait)
+            return self._start("alltoall", source, target, in_place=_same_memory(source, target), wait=wait)
+        engine = self._lanes.current()
+        call = self._uneven_call(engine, source, target, input_lengths, output_lengths)
+        return engine.start(call, source, target, wait=wait)
 
     def broadcast(self, array: object, *, root: int = 0, wait: bool = True) -> Handle | None:
         """Copy the root's array to every rank, in place."""
         target = as_array(array)
-        call = self._call("broadcast", target, target, in_place=True, root=root)
-        return self._engine.start(call, target, target, wait=wait)
+        return self._start("broadcast", target, target, in_place=True, root=root, wait=wait)
 
     def reduce(
         self,
@@ -219,8 +210,7 @@ class Communicator:
                 )
             memmove(address_of(target, writable=True), address_of(source, writable=False), source.nbytes)
             source = target
-        call = self._call("reduce", source, source, in_place=True, root=root, op=op)
-        return self._engine.start(call, source, source, wait=wait)
+        return self._start("reduce", source, source, in_place=True, root=root, op=op, wait=wait)
 
     def gather(
         self,
@@ -233,8 +223,7 @@ class Communicator:
         """Concatenate the arrays of all ranks on the root; the other ranks give no output."""
         source = as_array(input)
         target = self._on_root(output, root, "gather", "output", source)
-        call = self._call("gather", source, target, in_place=False, root=root)
-        return self._engine.start(call, source, target, wait=wait)
+        return self._start("gather", source, target, in_place=False, root=root, wait=wait)
 
     def scatter(
         self,
@@ -247,8 +236,7 @@ class Communicator:
         """Send a share of the root's input to each rank; the other ranks give no input."""
         target = as_array(output)
         source = self._on_root(input, root, "scatter", "input", target)
-        call = self._call("scatter", source, target, in_place=False, root=root)
-        return self._engine.start(call, source, target, wait=wait)
+        return self._start("scatter", source, target, in_place=False, root=root, wait=wait)
 
     def send(self, array: object, peer: int, *, tag: int = 0, wait: bool = True) -> Handle | None:
         """Send an array to one rank, which calls ``recv``; messages with the same tag arrive in order."""
@@ -272,20 +260,12 @@ class Communicator:
 
     def flight_record(self) -> list[Flight]:
         """The latest calls of this rank, the oldest first."""
-        return [
-            Flight(
-                record.call,
-                record.description,
-                record.begin * 1e-9,
-                None if record.end is None else (record.end - record.begin) * 1e-9,
-            )
-            for record in self._engine.membership.endpoint.records()
-        ]
+        return [Flight.of(record) for record in self._engine.membership.endpoint.records()]
 
     def close(self) -> None:
         """Wait for the calls under way and leave the group; a second call does nothing."""
         self._point_to_point.close()
-        self._engine.close()
+        self._lanes.close()
 
     def __enter__(self) -> Self:
         return self
@@ -295,11 +275,34 @@ class Communicator:
     ) -> None:
         self.close()
 
+    def _start(
+        self,
+        kind: str,
+        source: Array,
+        target: Array,
+        *,
+        in_place: bool,
+        op: str = "sum",
+        root: int = 0,
+        wait: bool,
+    ) -> Handle | None:
+        engine = self._lanes.current()
+        call = self._call(engine, kind, source, target, in_place=in_place, op=op, root=root)
+        return engine.start(call, source, target, wait=wait)
+
     def _call(
-        self, kind: str, source: Array, target: Array, *, in_place: bool, op: str = "sum", root: int = 0
+        self,
+        engine: Engine,
+        kind: str,
+        source: Array,
+        target: Array,
+        *,
+        in_place: bool,
+        op: str = "sum",
+        root: int = 0,
     ) -> _core.Call:
         key = (kind, source.dtype, target.dtype, source.nbytes, target.nbytes, op, in_place, root)
-        call = self._calls.get(key)
+        call = engine.calls.get(key)
         if call is not None:
             return call
         if not 0 <= root < self.world_size:
@@ -321,10 +324,11 @@ class Communicator:
         choice = self._plans.choose(self._request(kind, num_bytes, in_place=in_place, root=root))
         shape = CallShape(element, op, share_bytes // NUMBERS[element].storage.itemsize)
         self._check_sizes(kind, choice.plan, source, target, share_bytes)
-        return self._remember(key, choice, shape)
+        return self._remember(engine, key, choice, shape)
 
     def _uneven_call(
         self,
+        engine: Engine,
         source: Array,
         target: Array,
         input_lengths: Sequence[int] | None,
@@ -345,7 +349,7 @@ class Communicator:
             )
         choice = self._plans.choose(self._request("alltoall", 0, in_place=False, uneven=True))
         shape = CallShape(element, "sum", 0, lengths[0], lengths[1])
-        return self._engine.prepare(choice.plan, choice.digest, shape, proven=True)
+        return engine.prepare(choice.plan, choice.digest, shape, proven=True)
 
     def _lengths(self, array: Array, given: Sequence[int] | None, what: str) -> tuple[int, ...]:
         elements = array.nbytes // NUMBERS[element_of(array)].storage.itemsize
@@ -361,12 +365,12 @@ class Communicator:
             )
         return lengths
 
-    def _remember(self, key: Key, choice: Choice, shape: CallShape) -> _core.Call:
-        call = self._engine.prepare(choice.plan, choice.digest, shape, proven=True)
-        if len(self._calls) >= 4096:  # bounds the memory of programs that call with ever new sizes
-            self._calls.clear()
+    def _remember(self, engine: Engine, key: Key, choice: Choice, shape: CallShape) -> _core.Call:
+        call = engine.prepare(choice.plan, choice.digest, shape, proven=True)
+        if len(engine.calls) >= 4096:  # bounds the memory of programs that call with ever new sizes
+            engine.calls.clear()
             self._in_place.clear()
-        self._calls[key] = call
+        engine.calls[key] = call
         return call
 
     def _request(
@@ -396,6 +400,7 @@ class Communicator:
 
     def _bind(
         self,
+        engine: Engine,
         plan: Plan,
         input: object,
         output: object,
@@ -414,10 +419,10 @@ class Communicator:
         share = self._share_of(plan, shares, source, target, element, alone=output is None)
         digest = self._digest(plan)
         key = ("run", digest, element, share, op)
-        call = self._calls.get(key)
+        call = engine.calls.get(key)
         if call is None:
-            call = self._engine.prepare(plan, digest, CallShape(element, op, share), proven=False)
-            self._calls[key] = call
+            call = engine.prepare(plan, digest, CallShape(element, op, share), proven=False)
+            engine.calls[key] = call
         if output is None and shares.window is not None and shares.input != shares.output:
             source, target = _windows(source, shares, share)
         size = NUMBERS[element].storage.itemsize

@@ -10,11 +10,19 @@ import numpy.typing as npt
 
 from hemiola import _core
 from hemiola._core import RunFailure, RunFailureKind
-from hemiola.errors import CollectiveError, MismatchError, PeerLostError, RunError, VerificationError
+from hemiola.errors import (
+    CollectiveError,
+    HemiolaError,
+    MismatchError,
+    PeerLostError,
+    RunError,
+    VerificationError,
+)
 from hemiola.ir.plan import Plan
 from hemiola.runtime.bootstrap.membership import Membership
 from hemiola.runtime.communicator.arrays import Array, address_of
 from hemiola.runtime.communicator.call_queue import CallQueue
+from hemiola.runtime.communicator.callback_thread import CallbackThread
 from hemiola.runtime.communicator.calls import CallShape, make_call, take_part
 from hemiola.runtime.communicator.handle import Handle
 from hemiola.runtime.plans.judge import judge
@@ -23,6 +31,8 @@ from hemiola.runtime.settings import Settings
 TRACE = np.dtype(_core.layout("TraceEvent"))
 """One step of one tile as it happened; times are monotonic nanoseconds, the same clock for all ranks of a host."""
 
+Key = tuple[object, ...]
+
 SLICE_SECONDS = 0.25
 """How long a rank tries to make a link before it checks whether the peer is alive."""
 
@@ -30,13 +40,21 @@ SLICE_SECONDS = 0.25
 class Engine:
     """The engine of one rank in one group; all ranks must make their calls in the same order."""
 
-    def __init__(self, membership: Membership, settings: Settings) -> None:
+    def __init__(
+        self, membership: Membership, settings: Settings, callbacks: CallbackThread | None = None
+    ) -> None:
         self.membership = membership
         self.settings = settings
-        self.queue = CallQueue(f"hemiola {membership.group}")
+        self.queue = CallQueue(
+            membership.endpoint, callbacks or CallbackThread(membership.group), self.error_of
+        )
+        self.calls: dict[Key, _core.Call] = {}
+        """The prepared calls, kept by whoever asks for them."""
         self._parts: dict[bytes, _core.Part] = {}
         self._judged: set[bytes] = set()
+        self._finishes = False
         self._closed = False
+        self._left = False
 
     def prepare(self, plan: Plan, digest: bytes, shape: CallShape, *, proven: bool) -> _core.Call:
         """A call that is ready to run, with its links made; the plan is proven first unless ``proven`` says that it is."""
@@ -57,12 +75,19 @@ class Engine:
         )
 
     def start(self, call: _core.Call, input: Array, output: Array, *, wait: bool) -> Handle | None:
-        """Run a call after the earlier ones: in this thread where none is pending, otherwise in the thread of the queue."""
-        if wait and self.queue.num_pending == 0:
+        """Run a call after the earlier ones: in this thread where none is pending, otherwise in the progress thread."""
+        if wait and self.queue.is_empty():
             self.run(call, input, output)
             return None
         self.check_open()
-        handle = self.queue.put(lambda: self.run(call, input, output))
+        source = address_of(input, writable=output is input)
+        target = source if output is input else address_of(output, writable=True)
+        try:
+            handle = self.queue.put(call, source, target, (input, output))
+        except ValueError as error:
+            raise CollectiveError(str(error)) from None
+        except RuntimeError as error:
+            raise RunError(str(error)) from None
         if not wait:
             return handle
         handle.wait()
@@ -101,25 +126,37 @@ class Engine:
 
     def fail(self, failure: RunFailure) -> NoReturn:
         """Raise what the core reports."""
+        raise self.error_of(failure)
+
+    def error_of(self, failure: RunFailure) -> HemiolaError:
+        """The error for what the core reports; ranks that cannot have heard of it otherwise are told."""
         self.membership.note_failure(failure)
         if failure.kind is RunFailureKind.PEER_LOST:
-            raise PeerLostError(failure.rank, failure.text)
-        raise (
-            MismatchError(failure.text) if failure.kind is RunFailureKind.MISMATCH else RunError(failure.text)
-        )
+            return PeerLostError(failure.rank, failure.text)
+        if failure.kind is RunFailureKind.MISMATCH:
+            return MismatchError(failure.text)
+        return RunError(failure.text)
+
+    def finish(self) -> None:
+        """Take no more calls, and wait for those under way and for their callbacks."""
+        if not self._finishes and not self.membership.endpoint.is_forked:
+            self._finishes = True
+            self.queue.close()
+            self._closed = True
 
     def close(self) -> None:
         """Wait for the calls under way, tell the peers that this rank leaves, and release all resources."""
-        if not self._closed and not self.membership.endpoint.is_forked:
-            self._closed = True
-            self.queue.close()
+        self.finish()
+        if not self._left and not self.membership.endpoint.is_forked:
+            self._left = True
             self.membership.leave()
 
     def _reach(self, part: _core.Part) -> None:
         """Make the links that a part of a plan needs; raises when a peer has failed or the timeout has passed."""
         deadline = time.monotonic() + self.settings.timeout
         endpoint = self.membership.endpoint
-        for peer, index in self.membership.missing_links(part.sends + part.receives):
+        missing = self.membership.missing_links(part.sends + part.receives)
+        for peer, index in missing:
             # Published before the first attempt, which may take long: other ranks read for whom this one waits.
             endpoint.set_linking(peer)
             if self.membership.try_link(peer, index, SLICE_SECONDS):
@@ -133,7 +170,8 @@ class Engine:
                     words = f"rank {late} did not connect within {self.settings.timeout:g} s: it has not made this call"
                     self.fail(endpoint.fail(RunFailure(RunFailureKind.PEER_LOST, late, words)))
             self.membership.note_waiting(peer, begin=False)
-        endpoint.set_linking(-1)
+        if missing:
+            endpoint.set_linking(-1)
 
     def _tell_of_interrupt(self) -> None:
         """The others would wait for links that this rank no longer makes."""

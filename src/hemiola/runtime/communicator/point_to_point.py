@@ -1,28 +1,31 @@
 """PointToPoint: messages from one rank to another, outside the order of the collectives.
 
 Every direction between two ranks is, for every tag, a group of two ranks with an engine of its own, which is made when
-it is first used. The first message therefore blocks until both ranks have called; with ``wait=False`` the thread of the
-queue blocks and not the caller.
+it is first used. The first message therefore blocks until both ranks have called; with ``wait=False`` a thread
+of the direction blocks and not the caller (``FirstMessages``).
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import replace
 
+from hemiola._core import RunFailure
 from hemiola.collectives import CollectiveKind
-from hemiola.errors import ConnectError, PeerLostError
+from hemiola.errors import HemiolaError, PeerLostError
 from hemiola.runtime.bootstrap.environment import Environment
-from hemiola.runtime.bootstrap.join import join
+from hemiola.runtime.bootstrap.membership import Membership
 from hemiola.runtime.bootstrap.store import Store
 from hemiola.runtime.communicator.arrays import Array, element_of
-from hemiola.runtime.communicator.call_queue import CallQueue
+from hemiola.runtime.communicator.callback_thread import CallbackThread
 from hemiola.runtime.communicator.calls import CallShape
 from hemiola.runtime.communicator.engine import Engine
+from hemiola.runtime.communicator.first_messages import FirstMessages
 from hemiola.runtime.communicator.handle import Handle
 from hemiola.runtime.communicator.numbers import NUMBERS
+from hemiola.runtime.communicator.subgroup import join_subgroup
 from hemiola.runtime.plans.plan_source import PlanRequest, PlanSource
+from hemiola.runtime.settings import Settings
 
 SENDER, RECEIVER = 0, 1
 
@@ -85,15 +88,17 @@ class Direction:
         self._ends = ends
         self._environment = environment
         self._plans = plans
-        self._engine: Engine | None = None
-        self._queue = CallQueue(f"hemiola {name}")
+        self._engine: PairEngine | None = None
+        # Only two ranks run these callbacks, and the calls that they make are for all.
+        self._callbacks = CallbackThread(name, has_lane=False)
+        self._first = FirstMessages(f"hemiola {name}")
 
     def move(self, array: Array, *, wait: bool) -> Handle | None:
         """Send or receive an array, after the earlier messages of this direction."""
-        if wait and self._queue.num_pending == 0:
-            self._run(array)
-            return None
-        handle = self._queue.put(lambda: self._run(array))
+        if self._first.is_empty() and (wait or self._engine is not None):
+            return self._start(array, wait=wait)
+        outcome = self._first.put(lambda: self._start(array, wait=True))
+        handle = outcome.handle(self._callbacks)
         if not wait:
             return handle
         handle.wait()
@@ -101,11 +106,12 @@ class Direction:
 
     def close(self) -> None:
         """Wait for the messages under way and leave the group of two."""
-        self._queue.close()
+        self._first.wait()
         if self._engine is not None:
             self._engine.close()
+        self._callbacks.close()
 
-    def _run(self, array: Array) -> None:
+    def _start(self, array: Array, *, wait: bool) -> Handle | None:
         engine = self._engine or self._join()
         element = element_of(array)
         hosts = engine.membership.hosts
@@ -114,36 +120,35 @@ class Direction:
         )
         choice = self._plans.choose(request)
         shape = CallShape(element, "sum", array.nbytes // NUMBERS[element].storage.itemsize)
-        try:
-            engine.run(engine.prepare(choice.plan, choice.digest, shape, proven=True), array, array)
-        except PeerLostError as error:
-            lost, (sender, receiver) = self._ends[error.rank], self._ends
-            words = f"rank {lost} was lost between sender {sender} and receiver {receiver}, ranks 0 and 1 of a pair"
-            raise PeerLostError(lost, f"{words}: {error}") from None
+        call = engine.prepare(choice.plan, choice.digest, shape, proven=True)
+        return engine.start(call, array, array, wait=wait)
 
-    def _join(self) -> Engine:
+    def _join(self) -> PairEngine:
         """Make the group of two; raises when the other rank has failed or does not come in time."""
-        deadline = time.monotonic() + self._whole.settings.timeout
         side = self._environment.rank
+        missing = "receive" if side == SENDER else "send"
         peer = self._ends[1 - side]
-
-        def check_peers() -> None:
-            self._whole.check_peer(peer)
-            if time.monotonic() > deadline:
-                what = "receive" if side == SENDER else "send"
-                raise PeerLostError(
-                    peer, f"rank {peer} did not {what} within {self._whole.settings.timeout:g} s"
-                )
-
-        try:
-            membership = join(
-                self._environment, self._store, self._name, self._whole.settings, check_peers=check_peers
-            )
-        except ConnectError:
-            # The memory of an ending process vanishes shortly before its death can be seen.
-            for _ in range(10):
-                check_peers()
-                time.sleep(0.02)
-            raise
-        self._engine = Engine(membership, self._whole.settings)
+        membership = join_subgroup(self._whole, (peer,), self._environment, self._store, self._name, missing)
+        self._engine = PairEngine(membership, self._whole.settings, self._ends, self._callbacks)
         return self._engine
+
+
+class PairEngine(Engine):
+    """The engine of a direction. Its errors name ranks of the whole group."""
+
+    def __init__(
+        self, membership: Membership, settings: Settings, ends: tuple[int, int], callbacks: CallbackThread
+    ) -> None:
+        super().__init__(membership, settings, callbacks)
+        self._ends = ends
+
+    def error_of(self, failure: RunFailure) -> HemiolaError:
+        """The error for what the core reports, with the lost rank as the whole group numbers it."""
+        error = super().error_of(failure)
+        if not isinstance(error, PeerLostError):
+            return error
+        lost, (sender, receiver) = self._ends[error.rank], self._ends
+        words = (
+            f"rank {lost} was lost between sender {sender} and receiver {receiver}, ranks 0 and 1 of a pair"
+        )
+        return PeerLostError(lost, f"{words}: {error}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hemiola.ir.plan import Plan
-from hemiola.ir.verdict import FailureKind, Verdict
-from hemiola.ir.verify import verify
+from hemiola.ir.size_windows import HEMIOLA
+from hemiola.ir.verdict import Verdict
+from hemiola.ir.verify_sizes import OWN_SLOTS, verify_sizes
 
-SLOTS = 4
+SLOTS = OWN_SLOTS
 """The least number of messages that a connection of the runtime holds before its sender waits."""
 
 
@@ -16,23 +17,7 @@ def judge(plan: Plan, *, slots: int = SLOTS) -> Verdict:
     """Whether the plan is correct where a connection has ``slots`` slots and a message takes one of them.
 
     ``verify`` also requires that a plan ends where every chunk of a message takes a slot of its own, as in runtimes on
-    GPUs. Here a message takes one slot, whatever its count, so the plan can only deadlock if the same plan with messages
-    of one chunk each does.
+    GPUs. Here a step is one message of any count, at every size.
     """
-    verdict = verify(plan, slots=slots)
-    if any(failure.kind is not FailureKind.DEADLOCK for failure in verdict.failures):
-        return verdict
-    if not verdict.ok and not _stops(_with_single_chunks(plan), slots):
-        return replace(verdict, failures=())
-    return verdict
-
-
-def _with_single_chunks(plan: Plan) -> Plan:
-    steps = plan.steps.copy()
-    steps["count"] = 1
-    return replace(plan, steps=steps)
-
-
-def _stops(plan: Plan, slots: int) -> bool:
-    """Whether the plan deadlocks, whatever else is wrong with it."""
-    return any(failure.kind is FailureKind.DEADLOCK for failure in verify(plan, slots=slots).failures)
+    sized = verify_sizes(plan, HEMIOLA, slots=slots)
+    return replace(sized.verdict, failures=sized.failures)

@@ -13,16 +13,18 @@ from hemiola.errors import LimitError
 from hemiola.ir.plan import Plan
 from hemiola.ir.rows import plan_view
 from hemiola.runtime.settings import Settings
-from hemiola.simulator.runtimes.runtime_model import Tiles
+from hemiola.simulator.runtimes.runtime_model import MovesAsWritten, Tiles
 from hemiola.units import format_bytes
 
 MOST_TILES = 1 << 22
 """More are not replayed."""
+MESSAGES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
+"""Sizes of messages that are tried beside what the runtime chooses."""
 _DEFAULTS = Settings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HemiolaRuntime:
+class HemiolaRuntime(MovesAsWritten):
     """The runtime with its settings; the defaults are those of ``runtime.settings``."""
 
     slots: int | None = None
@@ -40,6 +42,11 @@ class HemiolaRuntime:
             if value is not None and value < least:
                 raise LimitError(f"{name} is at least {least}, but is {value}")
 
+    @property
+    def message_choices(self) -> tuple[int, ...]:
+        """Those that fit in a slot."""
+        return tuple(size for size in MESSAGES if size <= self.slot_bytes)
+
     def num_slots(self, plans: Iterable[Plan]) -> int:
         """The slots of every connection when these plans run."""
         if self.slots is not None:
@@ -48,27 +55,47 @@ class HemiolaRuntime:
 
     def tiles(self, plan: Plan, num_bytes: float, hosts: Sequence[int], cores_per_host: int | None) -> Tiles:
         """As the executor cuts a call of ``num_bytes`` on ranks that lie on these hosts."""
-        share_bytes = num_bytes / plan.collective.num_shares()
-        share = math.ceil(share_bytes / self.element_bytes - 1e-9)
+        found = self.cutter(plan, hosts, cores_per_host).cut(num_bytes)
+        if found.num_tiles > MOST_TILES:
+            raise LimitError(
+                f"the data is cut into {found.num_tiles} tiles, and at most {MOST_TILES} are simulated; take fewer bytes or larger tiles"
+            )
+        return found.lengths().astype(np.float64) * self.element_bytes
+
+    def cutter(self, plan: Plan, hosts: Sequence[int], cores_per_host: int | None) -> PlanCutter:
+        """How calls of any size of a plan are cut."""
         cut = _core.Cut.of(plan_view(plan), plan.share_chunks)
         if cut.max_count * self.element_bytes > self.slot_bytes:
             raise LimitError(
                 f"a message of {cut.max_count} chunks does not fit in a slot of {format_bytes(self.slot_bytes)};"
                 " take larger slots or fewer chunks"
             )
-        found = _core.cut_into_tiles(
-            cut,
+        message_bytes = self.tile_bytes or plan.message_bytes
+        num_shares = plan.collective.num_shares()
+        return PlanCutter(self, cut, message_bytes, num_shares, ranks_on(hosts, cores_per_host))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCutter:
+    """How the runtime cuts calls of one plan on ranks that lie on hosts in one way."""
+
+    runtime: HemiolaRuntime
+    plan_cut: _core.Cut
+    message_bytes: int
+    num_shares: int
+    ranks_on: _core.RanksOn
+
+    def cut(self, num_bytes: float) -> _core.Tiles:
+        """The tiles of a size."""
+        share = math.ceil(num_bytes / self.num_shares / self.runtime.element_bytes - 1e-9)
+        return _core.cut_into_tiles(
+            self.plan_cut,
             elements=share,
-            element_bytes=self.element_bytes,
-            message_bytes=self.tile_bytes or plan.message_bytes,
-            slot_bytes=self.slot_bytes,
-            ranks_on=ranks_on(hosts, cores_per_host),
+            element_bytes=self.runtime.element_bytes,
+            message_bytes=self.message_bytes,
+            slot_bytes=self.runtime.slot_bytes,
+            ranks_on=self.ranks_on,
         )
-        if found.num_tiles > MOST_TILES:
-            raise LimitError(
-                f"the data is cut into {found.num_tiles} tiles, and at most {MOST_TILES} are simulated; take fewer bytes or larger tiles"
-            )
-        return found.lengths().astype(np.float64) * self.element_bytes
 
 
 HEMIOLA = HemiolaRuntime()

@@ -22,8 +22,11 @@ MAX_DEPTH = 64
 
 NVLINK_BANDWIDTHS = {"60": 20e9, "70": 25e9, "80": 25e9, "90": 25e9, "100": 50e9, "103": 50e9}
 """Bytes per second of one NVLink each way, by compute capability; from the data sheets of P100, V100, A100, H100, B200, B300."""
-XGMI_BANDWIDTHS = {"908": 46e9, "90a": 50e9, "942": 64e9}
-"""Bytes per second of one xGMI link each way, by architecture; from ROCm's pages on MI100 and MI250 and MI300X's data sheet."""
+XGMI_BANDWIDTHS = {
+    "906": 46e9, "908": 46e9, "90a": 50e9, "910": 50e9, "940": 64e9, "941": 64e9, "942": 64e9, "950": 76.8e9,
+}  # fmt: skip
+"""Bytes per second of one xGMI link each way, by architecture; from the data sheets of MI50, MI300X and MI350X and ROCm's pages on
+MI100 and MI250. RCCL writes gfx90a as 910 in older files, and 940 and 941 are early MI300."""
 
 NVSWITCH_CLASS = "0x068000"
 GPU_CLASSES = ("0x03", "0x12")

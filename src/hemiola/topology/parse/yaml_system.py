@@ -78,7 +78,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _system(top: Fields, name: str) -> System:
-    top.only("name", "about", "levels", "exceptions", "compute", "protocols", "host_names")
+    top.only("name", "about", "levels", "exceptions", "compute", "protocols", "host_names", "runtime")
     levels = tuple(_level(*item) for item in top.items("levels", f"[{LEVEL_EXAMPLE}]"))
     if not 1 <= len(levels) <= MAX_LEVELS:
         raise TopologyError(
@@ -105,6 +105,7 @@ def _system(top: Fields, name: str) -> System:
         compute=_compute(top.part("compute", "{add_bandwidth: 200GB/s}")),
         protocols=_protocols(top.part("protocols", "{Simple: {efficiency: 0.9}}")),
         host_names=host_names,
+        runtime=top.text("runtime", "nccl", "hemiola"),
     )
 
 
@@ -243,10 +244,12 @@ def _read_exception(
 
 
 def _compute(fields: Fields) -> Compute:
-    names = [field.name for field in dataclasses.fields(Compute) if field.name != "host_cores"]
-    fields.only(*names, "host_cores")
-    cores = fields.whole("host_cores", 0, 1 << 20, 0)
-    return Compute(**{name: fields.bandwidth(name, math.inf) for name in names}, host_cores=cores or None)
+    counts = ("host_cores", "threadblocks")
+    names = [field.name for field in dataclasses.fields(Compute) if field.name not in counts]
+    fields.only(*names, *counts)
+    cores, threadblocks = (fields.whole(name, 0, 1 << 20, 0) or None for name in counts)
+    rates = {name: fields.bandwidth(name, math.inf) for name in names}
+    return Compute(**rates, host_cores=cores, threadblocks=threadblocks)
 
 
 def _protocols(fields: Fields) -> Mapping[str, ProtocolCosts]:
@@ -260,7 +263,7 @@ def _protocols(fields: Fields) -> Mapping[str, ProtocolCosts]:
 
 
 def _protocol(fields: Fields) -> ProtocolCosts:
-    fields.only("efficiency", "step_seconds", "threadblock_bandwidth", "latency")
+    fields.only(*(field.name for field in dataclasses.fields(ProtocolCosts)))
     efficiency = fields.values.get("efficiency", 1.0)
     if isinstance(efficiency, bool) or not isinstance(efficiency, int | float) or not 0 < efficiency <= 1:
         raise TopologyError(
@@ -271,4 +274,9 @@ def _protocol(fields: Fields) -> ProtocolCosts:
         fields.seconds("step_seconds", 0.0),
         fields.bandwidth("threadblock_bandwidth", math.inf),
         fields.seconds("latency", 0.0),
+        fields.seconds("launch_seconds", 0.0),
+        fields.seconds("act_seconds", 0.0),
+        fields.bandwidth("send_bandwidth", math.inf),
+        fields.bandwidth("receive_bandwidth", math.inf),
+        fields.seconds("nic_seconds", 0.0),
     )

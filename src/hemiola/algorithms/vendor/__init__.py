@@ -1,0 +1,1 @@
+"""Algorithms of vendors' libraries as programs: what users have today, to compare with."""

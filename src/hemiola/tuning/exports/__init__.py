@@ -1,0 +1,1 @@
+"""Exports: tuned windows in the forms in which runtimes take them, a file for each."""
