@@ -81,6 +81,7 @@ INSTANCES: Mapping[str, Instance] = {
         {
             "src/hemiola/ir/formats/msccl_xml_tags.py": "a part of its reader",
             "docs/synthesis.md": "the target of an example",
+            "src/hemiola/planner/write_job_plan.py": "the name of a variable of the runtime that reads it",
             "docs/tutorial/01_write_a_collective.py": "the target of an example",
         },
     ),
@@ -120,6 +121,12 @@ INSTANCES: Mapping[str, Instance] = {
             "src/hemiola/fusion/trace_events.py": "types in traces of PyTorch, which need no runtime",
             "src/hemiola/ir/selection.py": "a rule of RCCL about it",
             "src/hemiola/placement/model.py": "types of models, which need no runtime",
+            "src/hemiola/planner/accelerator.py": "precisions of training, which need no runtime",
+            "src/hemiola/planner/training.py": "precisions of training, which need no runtime",
+            "src/hemiola/planner/memory.py": "precisions of training, which need no runtime",
+            "src/hemiola/planner/compute_time.py": "precisions of training, which need no runtime",
+            "src/hemiola/planner/job.py": "precisions of training, which need no runtime",
+            "docs/planner.md": "precisions of training, which need no runtime",
         },
     ),
     "setting": Instance(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # the table below, as type checkers and editors read it
     from hemiola.ir.targets import TARGETS as TARGETS
     from hemiola.ir.formats import read_plan as read_plan, write_plan as write_plan
     from hemiola.ir.text import plan_text as plan_text
-    from hemiola.planning import place as place, synthesize as synthesize, tune as tune
+    from hemiola.planning import place as place, synthesize as synthesize, tune as tune, plan_job as plan_job
     from hemiola.planning import simulate as simulate, price as price, lower_bound as lower_bound
     from hemiola.runtime.communicator.communicator import Communicator as Communicator
 
@@ -50,7 +50,7 @@ _TABLE = (
     ("TARGETS", "ir.targets"),
     ("read_plan write_plan", "ir.formats"),
     ("plan_text", "ir.text"),
-    ("place synthesize tune simulate price lower_bound", "planning"),
+    ("place synthesize tune simulate price lower_bound plan_job", "planning"),
     ("Communicator", "runtime.communicator.communicator"),
 )
 __version__ = _version()

@@ -21,6 +21,10 @@ class PlacementError(HemiolaError):
     """Axes, traffic or a placement that fit neither each other nor the system."""
 
 
+class JobError(HemiolaError):
+    """A description of a whole job that contradicts itself, cannot be read, or asks for what no device can hold."""
+
+
 class FusionError(HemiolaError):
     """A training step, an operator graph or a fusion plan that cannot be captured, read or carried out as asked."""
 

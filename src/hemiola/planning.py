@@ -1,4 +1,4 @@
-"""Planning as functions: place, synthesize, tune, simulate and price, on values or on the texts that people write.
+"""Planning as functions: place, synthesize, tune, simulate, price and plan_job, on values or on the texts that people write.
 
 A system is a `System`, the name of a preset such as ``dgx-a100:4``, or a YAML file. Axes read ``data=8,model=4``, sizes ``64MiB``.
 What one function gives, the next one takes: a placement found by `place` is where `synthesize`, `tune` and `simulate` run.
@@ -7,6 +7,7 @@ What one function gives, the next one takes: a placement found by `place` is whe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from hemiola.collectives import Collective, CollectiveKind, parse_kind
 from hemiola.cost.bounds import lower_bound as bounds
@@ -30,6 +31,10 @@ from hemiola.tuning import tune as tuning
 from hemiola.tuning.candidate_space import NUM_PROGRAMS
 from hemiola.tuning.tune import Tuning
 from hemiola.units import LARGEST, parse_bytes, parse_size_range
+
+if TYPE_CHECKING:  # only whole jobs need the planner, and other commands should start quickly
+    from hemiola.planner.job import Job
+    from hemiola.planner.job_plan import JobPlan
 
 ASSUMED_BYTES = 1 << 30
 """Of an all-reduce over each axis, where no traffic is given."""
@@ -137,6 +142,14 @@ def lower_bound(
         parse_kind(collective), machine, axes=axes, placement=placement, over=over, peer=last
     )
     return bounds.lower_bound(request.collective, size, machine, groups=request.table)
+
+
+def plan_job(job: Job | str, *, quick: bool = False) -> JobPlan:
+    """Degrees, placement and collectives of a whole job, which is a value or a YAML file; with ``quick``, by estimates alone."""
+    from hemiola.planner import plan_job as answering
+    from hemiola.planner.job import read_job
+
+    return answering.plan_job(read_job(job) if isinstance(job, str) else job, quick=quick)
 
 
 def _bytes(size: int | str) -> int:

@@ -22,6 +22,7 @@ from hemiola.errors import HemiolaError, VerificationError
 NO, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 VERBS: Mapping[str, str] = {
+    "plan": "Answer a whole job: degrees, placement, collectives, and what they gain.",
     "compile": "Compile a program or a library algorithm into a proven plan.",
     "algorithms": "List the library's algorithms with what they cost.",
     "verify": "Prove a plan file right, or say what is wrong with it.",

@@ -33,7 +33,7 @@ SMALL_BYTES, LARGE_BYTES = 1 << 20, 1 << 26
 @click.option("--axes", "axes_text", required=True, metavar="AXES", help="Names and sizes: data=8,model=4.")
 @click.option(
     "--traffic", "traffic_text", metavar="FILE|YAML",
-    help="A list of requests, or {from: megatron|fsdp2|ddp|moe, ...}; without it an all-reduce of 1GiB over each axis is assumed.",
+    help="A list of requests, or {from: megatron|torchtitan|fsdp2|ddp|moe, ...}; without it an all-reduce of 1GiB over each axis is assumed.",
 )  # fmt: skip
 @click.option(
     "--top",

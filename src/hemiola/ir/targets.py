@@ -140,6 +140,13 @@ AZURE_XML = Target(
 TARGETS: Mapping[str, Target] = {target.name: target for target in (PLAN, MSCCL_XML, RCCL_XML, AZURE_XML)}
 """Every target by its name on the command line."""
 
+TARGET_OF_RUNTIME: Mapping[str, str] = {
+    "nccl": MSCCL_XML.name,
+    "msccl": MSCCL_XML.name,
+    "rccl": RCCL_XML.name,
+}
+"""The file that loads into each runtime of GPUs; NCCL itself loads none, its fork MSCCL does."""
+
 
 def as_written(plan: Plan, target: Target) -> Plan:
     """The plan in the form that a file of the target has; its own form must be right."""

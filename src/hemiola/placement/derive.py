@@ -12,6 +12,7 @@ from hemiola.collectives import CollectiveKind
 from hemiola.errors import PlacementError
 from hemiola.placement.axes import Axes
 from hemiola.placement.derive_megatron import derive_megatron, derive_moe, with_moe_rules
+from hemiola.placement.derive_torchtitan import derive_torchtitan
 from hemiola.placement.model import Model, num_elements
 from hemiola.placement.parallel_job import ParallelJob
 from hemiola.placement.roles import roles_of
@@ -23,7 +24,13 @@ DDP_BUCKET_BYTES = 25 << 20
 
 def derive(source: str, model: Model, axes: Axes) -> Traffic:
     """The traffic of a step, as ``source`` trains."""
-    sources = {"megatron": derive_megatron, "moe": derive_moe, "fsdp2": derive_fsdp2, "ddp": derive_ddp}
+    sources = {
+        "megatron": derive_megatron,
+        "moe": derive_moe,
+        "torchtitan": derive_torchtitan,
+        "fsdp2": derive_fsdp2,
+        "ddp": derive_ddp,
+    }
     if source not in sources:
         raise PlacementError(f"traffic.from: expected one of {', '.join(sources)}, found {source[:40]!r}")
     job = ParallelJob(model, roles_of(axes), {axis.name: axis.size for axis in axes})

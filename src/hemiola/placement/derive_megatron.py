@@ -17,9 +17,9 @@ FLOAT_BYTES = 4
 
 def derive_megatron(job: ParallelJob) -> Iterator[TrafficRequest]:
     """A step of dense layers."""
-    yield from _tensor(job, num_mlp=1)
-    yield from _context(job)
-    yield from _pipeline(job)
+    yield from tensor_requests(job, num_mlp=1)
+    yield from context_requests(job)
+    yield from pipeline_requests(job)
     yield from _gradients(job, "weights", _dense_elements(job), ("dp", "cp", "ep"))
 
 
@@ -40,9 +40,9 @@ def derive_moe(job: ParallelJob) -> Iterator[TrafficRequest]:
     model, layers = job.model, job.divided("layers", job.model.layers, "pp")
     experts = job.divided("experts", max(model.experts, 1), "ep")
     # Without sequence parallelism the experts' outputs are partial sums over tp, as those of a dense MLP are.
-    yield from _tensor(job, num_mlp=0 if model.sequence_parallel else 1)
-    yield from _context(job)
-    yield from _pipeline(job)
+    yield from tensor_requests(job, num_mlp=0 if model.sequence_parallel else 1)
+    yield from context_requests(job)
+    yield from pipeline_requests(job)
     # Every token goes to its experts and back, forward, and its gradient the same way backward.
     sent = _activation_bytes(job) * model.top_k // (job.size("tp") if model.sequence_parallel else 1)
     times = layers * job.num_microbatches
@@ -84,7 +84,7 @@ def _activation_bytes(job: ParallelJob) -> int:
     return model.micro_batch * job.divided("seq", model.seq, "cp") * model.hidden * model.element_bytes
 
 
-def _tensor(job: ParallelJob, num_mlp: int) -> Iterator[TrafficRequest]:
+def tensor_requests(job: ParallelJob, num_mlp: int) -> Iterator[TrafficRequest]:
     model, tp = job.model, job.size("tp")
     if "tp" not in job.roles:
         return
@@ -138,12 +138,12 @@ def _vocabulary(job: ParallelJob, whole: int) -> Iterator[TrafficRequest]:
     yield job.request(CollectiveKind.ALLREDUCE, ("tp",), tokens * FLOAT_BYTES, 3 * times, "", "loss")
 
 
-def _context(job: ParallelJob) -> Iterator[TrafficRequest]:
+def context_requests(job: ParallelJob) -> Iterator[TrafficRequest]:
     cp = job.size("cp")
     if cp == 1:
         return
     # Keys and values go round the ring, forward; they and their gradients do, backward.
-    pair = 2 * _activation_bytes(job) // job.size("tp")
+    pair = 2 * _activation_bytes(job) * job.model.key_width // job.model.hidden // job.size("tp")
     times = (cp - 1) * job.divided("layers", job.model.layers, "pp") * job.num_microbatches
     yield job.request(CollectiveKind.ALLTONEXT, ("cp",), pair, times, "forward", "keys and values, forward")
     yield job.request(
@@ -151,7 +151,7 @@ def _context(job: ParallelJob) -> Iterator[TrafficRequest]:
     )
 
 
-def _pipeline(job: ParallelJob) -> Iterator[TrafficRequest]:
+def pipeline_requests(job: ParallelJob) -> Iterator[TrafficRequest]:
     if "pp" not in job.roles:
         return
     # With a part of the sequence on each device, only that part goes to the next stage.

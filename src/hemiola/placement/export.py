@@ -104,8 +104,12 @@ def write_exports(
     result: PlacementResult, folder: Path, *, host_cpus: HostCpus | None = None, assumed: str | None = None
 ) -> list[Path]:
     """Write the best placement into a folder, a file for each form that can say it; ``assumed`` is what nobody said about the traffic."""
+    return write_placement(replace(result.applied(), host_cpus=host_cpus), folder, assumed=assumed)
+
+
+def write_placement(placement: AppliedPlacement, folder: Path, *, assumed: str | None = None) -> list[Path]:
+    """Write a placement into a folder, whatever made it."""
     folder.mkdir(parents=True, exist_ok=True)
-    placement = replace(result.applied(), host_cpus=host_cpus)
     texts = {name: file.text(placement) for name, file in FILES.items()}
     written = {name: text for name, text in texts.items() if text is not None}
     written[README_NAME] = readme_text(placement, list(written), assumed)

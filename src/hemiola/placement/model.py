@@ -22,6 +22,14 @@ class Model:
     micro_batch: int
     global_batch: int
     heads: int = 1
+    kv_heads: int = 0
+    """Heads of keys and values, which several heads of queries share; 0: as many as heads."""
+    head_dim: int = 0
+    """Elements of a head; 0: hidden / heads."""
+    ffn: int = 0
+    """Elements between the matrices of an MLP or of an expert; 0: four times hidden."""
+    gated: bool = False
+    """Whether an MLP multiplies two projections up (SwiGLU) instead of having one."""
     vocab: int = 0
     """0: without embedding and head."""
     dtype: str = "bfloat16"
@@ -40,16 +48,31 @@ class Model:
         return DTYPE_BYTES[self.dtype]
 
     @property
+    def query_width(self) -> int:
+        """Elements of the queries of a token."""
+        return self.heads * self.head_dim if self.head_dim else self.hidden
+
+    @property
+    def key_width(self) -> int:
+        """Elements of the keys of a token, and of its values."""
+        return self.query_width // self.heads * (self.kv_heads or self.heads)
+
+    @property
+    def ffn_width(self) -> int:
+        """Elements between the matrices of an MLP."""
+        return self.ffn or 4 * self.hidden
+
+    @property
     def attention_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Norm, query-key-value and projection of a layer."""
-        h = self.hidden
-        return ((h,), (3 * h, h), (h, h))
+        h, q = self.hidden, self.query_width
+        return ((h,), (q + 2 * self.key_width, h), (h, q))
 
     @property
     def mlp_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Norm, and up and down by four."""
-        h = self.hidden
-        return ((h,), (4 * h, h), (h, 4 * h))
+        """Norm, and up and down."""
+        h, f = self.hidden, self.ffn_width
+        return ((h,), (2 * f if self.gated else f, h), (h, f))
 
     @property
     def layer_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -78,7 +101,7 @@ def num_elements(shapes: tuple[tuple[int, ...], ...]) -> int:
 
 
 MODEL_KEYS = (
-    "from", "hidden", "layers", "heads", "vocab", "seq", "micro_batch", "global_batch", "dtype",
+    "from", "hidden", "layers", "heads", "kv_heads", "head_dim", "ffn", "gated", "vocab", "seq", "micro_batch", "global_batch", "dtype",
     "sequence_parallel", "zero", "experts", "top_k", "flops",
 )  # fmt: skip
 
@@ -88,10 +111,17 @@ def read_model(fields: Fields) -> Model:
     fields.only(*MODEL_KEYS)
     dtype = fields.text("dtype", "bfloat16", "bfloat16")
     if dtype not in DTYPE_BYTES:
-        raise PlacementError(f"traffic.dtype: expected one of {', '.join(DTYPE_BYTES)}, found {dtype[:40]!r}")
+        raise PlacementError(
+            f"{fields.place('dtype')}: expected one of {', '.join(DTYPE_BYTES)}, found {dtype[:40]!r}"
+        )
     hidden, heads = fields.whole("hidden", 1, LARGEST), fields.whole("heads", 1, LARGEST, 1)
-    if hidden % heads:
-        raise PlacementError(f"traffic.heads: hidden {hidden} is not a multiple of {heads} heads")
+    kv_heads, head_dim = fields.whole("kv_heads", 0, LARGEST, 0), fields.whole("head_dim", 0, LARGEST, 0)
+    if hidden % heads and not head_dim:
+        raise PlacementError(f"{fields.place('heads')}: hidden {hidden} is not a multiple of {heads} heads")
+    if kv_heads and heads % kv_heads:
+        raise PlacementError(
+            f"{fields.place('kv_heads')}: {heads} heads cannot share {kv_heads} of keys and values evenly"
+        )
     return Model(
         hidden=hidden,
         layers=fields.whole("layers", 1, 1 << 20),
@@ -99,6 +129,10 @@ def read_model(fields: Fields) -> Model:
         micro_batch=fields.whole("micro_batch", 1, LARGEST),
         global_batch=fields.whole("global_batch", 1, LARGEST),
         heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        ffn=fields.whole("ffn", 0, LARGEST, 0),
+        gated=fields.flag("gated"),
         vocab=fields.whole("vocab", 0, LARGEST, 0),
         dtype=dtype,
         sequence_parallel=fields.flag("sequence_parallel")

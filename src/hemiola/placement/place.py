@@ -139,7 +139,10 @@ class PlacementResult:
 
     def applied(self) -> AppliedPlacement:
         """The best placement on the devices; a search that found nothing faster leaves the matrix."""
-        grid = self.device_grid()
+        return self.applied_grid(self.device_grid())
+
+    def applied_grid(self, grid: Numbers) -> AppliedPlacement:
+        """A device at each coordinate as a placement, with its matrix where one of the ranked ones says the same."""
         matrices = [score.matrix for score in self.ranking.scores] if self.ranking is not None else []
         same = (matrix for matrix in matrices if (matrix.device_grid() == grid).all())
         return AppliedPlacement(self.system, self.axes, grid, next(same, None))

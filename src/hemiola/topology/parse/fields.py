@@ -75,6 +75,20 @@ class Fields:
 
         return self.read(key, reader, str(example), default)
 
+    def number(self, key: str, default: float | None = None) -> float:
+        """A number above zero, also written as 300e12, which YAML reads as a text."""
+
+        def reader(value: object) -> float:
+            try:
+                found = float(value) if isinstance(value, str | int | float) and value is not True else -1.0
+            except (ValueError, OverflowError):
+                found = -1.0
+            if not 0 < found < float("inf"):
+                raise UnitError(f"expected a number above 0 such as 300e12, found {shown(value)}")
+            return found
+
+        return self.read(key, reader, "300e12", default)
+
     def text(self, key: str, example: str, default: str | None = None) -> str:
         """A short text."""
 

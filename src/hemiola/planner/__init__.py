@@ -1,0 +1,1 @@
+"""The planner: a whole job, from the degrees of its parallelism to the files that apply it."""
