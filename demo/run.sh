@@ -26,8 +26,12 @@ run_for() {
   fi
 }
 
-cp "$here/ring.py" "$here/exchange_20_chunks.py" "$here/train.py" "$here/measure.py" .
+cp "$here/ring.py" "$here/exchange_20_chunks.py" "$here/train.py" "$here/measure.py" "$here/job.yaml" .
 mkdir xml
+
+heading 'A whole job: which degrees of parallelism, where they go, and what that gains'
+run 0 cat job.yaml
+run 0 hemiola plan job.yaml -o "$here/../build/demo" --what-if '8 nodes'
 
 heading 'A hierarchical all-reduce on 2 nodes of 4 ranks, from the library'
 run 0 hemiola compile allreduce_hierarchical -o reduce.plan -- --levels=2,4

@@ -52,3 +52,14 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "did you mean model?" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_page_is_made_again(tmp_path: Path) -> None:
+    assert run(str(DEMO / "job_uneven.yaml"), "--quick", "-o", str(tmp_path)).exit_code == 0
+    page = tmp_path / "report.html"
+    before = page.read_text("utf-8")
+    page.unlink()
+    result = CliRunner().invoke(main, ["report", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert page.read_text("utf-8") == before
+    assert CliRunner().invoke(main, ["report", str(tmp_path / "nowhere")]).exit_code == 2

@@ -31,6 +31,7 @@ VERBS: Mapping[str, str] = {
     "simulate": "Predict a plan's time on a system, and where it goes.",
     "run": "Run a plan on this machine on random data and check every element.",
     "systems": "List machines, and make one from what a cluster can tell.",
+    "report": "Make the page of a plan again, from its folder.",
     "place": "Rank where the axes of a job go on a system, by predicted time.",
     "bench": "Time a collective beside Gloo and MPI, side by side in one run.",
     "lab": "Build a hierarchical network on this machine, and run in it.",

@@ -19,7 +19,8 @@ from hemiola.planner.score_degrees import DegreesScore
 from hemiola.planner.step_time import JobStepTime
 from hemiola.planner.trust import COMMUNICATION_BAND, COMPUTE_BAND, Gain, GainVerdict, compare
 from hemiola.planner.what_if import what_if
-from hemiola.planner.write_job_plan import write_job_plan
+from hemiola.planner.write_job_plan import job_plan_fields, write_job_plan
+from hemiola.report.page import write_page
 from hemiola.units import format_seconds
 
 if TYPE_CHECKING:
@@ -44,17 +45,17 @@ def command(
     job = read_job(path)
     with counting("replaying the collectives of the job") as progress:
         plan = plan_job(job, quick=quick, progress=progress)
-        changed = [(words, plan_job(what_if(job, words), quick=True)) for words in changes]
-    files = [] if output is None else write_job_plan(plan, output)
+        changed = {words: plan_job(what_if(job, words), quick=True) for words in changes}
+    files = [] if output is None else [*write_job_plan(plan, output, changed), write_page(output)]
     if as_json:
-        others = [{"change": words, **one.to_json()} for words, one in changed]
-        print_json({**plan.to_json(), "what_if": others, "files": [str(file) for file in files]})
+        print_json({**job_plan_fields(plan, changed), "files": [str(file) for file in files]})
         return
     _print(plan, top)
-    for words, one in changed:
+    for words, one in changed.items():
         _print_change(plan, words, one)
     if output is not None:
         click.echo(f"\nwrote   {len(files)} files to {output}; README.md says how to apply and undo each")
+        click.echo(f"page    {files[-1]}")
     click.echo(f"\n{_counts(plan)}, {time.monotonic() - begin:.1f} s")
 
 

@@ -102,6 +102,11 @@ class JobPlan:
             "degrees": None if self.degrees is None else self.degrees.to_json(),
             "placement": self.placement.to_json(),
             "placement_is_applied": self.placement_is_applied,
+            "applied": {
+                "axes": {axis.name: axis.size for axis in self.applied.axes},
+                "permutation": self.applied.permutation,
+            },
+            "level_counts": [level.count for level in self.job.system.levels],
             "collectives": None
             if self.collectives is None
             else [choice.to_json() for choice in self.collectives],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from hemiola.compiler.deliver import deliver
 from hemiola.compiler.options import CompileOptions
@@ -16,20 +18,29 @@ from hemiola.planner.job_plan import JobPlan
 JSON_NAME = "job_plan.json"
 
 
-def write_job_plan(plan: JobPlan, folder: Path) -> list[Path]:
-    """Write a plan; files of an earlier one are replaced."""
+def write_job_plan(plan: JobPlan, folder: Path, changed: Mapping[str, JobPlan] | None = None) -> list[Path]:
+    """Write a plan, with the answers for changed machines; files of an earlier one are replaced."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FormatError(f"{folder}: the folder cannot be made: {error.strerror}") from None
     written = [folder / JSON_NAME]
-    written[0].write_text(json.dumps(plan.to_json(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    document = job_plan_fields(plan, changed or {})
+    written[0].write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
     written += write_placement(plan.applied, folder / "placement")
     collectives, notes = _write_collectives(plan, folder / "collectives")
     written += collectives
     readme = folder / "README.md"
     readme.write_text(_readme(plan, collectives, notes), "utf-8")
     return [*written, readme]
+
+
+def job_plan_fields(plan: JobPlan, changed: Mapping[str, JobPlan]) -> dict[str, Any]:
+    """All of a plan as JSON, with the answers for changed machines."""
+    return {
+        **plan.to_json(),
+        "what_if": [{"change": words, **one.to_json()} for words, one in changed.items()],
+    }
 
 
 def _write_collectives(plan: JobPlan, folder: Path) -> tuple[list[Path], list[str]]:
@@ -70,7 +81,8 @@ def _readme(plan: JobPlan, collectives: list[Path], notes: list[str]) -> str:
     lines = [
         f"# {plan.job.name} on {plan.job.system.name}",
         "",
-        f"- `{JSON_NAME}`: everything that was found, for programs.",
+        "- `report.html`: everything that was found, to look at; it opens offline in any browser.",
+        f"- `{JSON_NAME}`: the same for programs; `hemiola report` makes the page from it again.",
         "- `placement/`: where the axes go; its own README.md says how each file is applied. To undo it, start the job without them.",
     ]
     if collectives:
