@@ -125,6 +125,7 @@ INSTANCES: Mapping[str, Instance] = {
             "src/hemiola/planner/training.py": "precisions of training, which need no runtime",
             "src/hemiola/planner/memory.py": "precisions of training, which need no runtime",
             "src/hemiola/planner/compute_time.py": "precisions of training, which need no runtime",
+            "src/hemiola/planner/job_text.py": "precisions of training, which need no runtime",
             "src/hemiola/planner/job.py": "precisions of training, which need no runtime",
             "docs/planner.md": "precisions of training, which need no runtime",
         },

@@ -118,7 +118,9 @@ def test_the_console_script_keeps_stdout_for_the_answer(tmp_path: Path) -> None:
     assert (proven.returncode, proven.stderr) == (0, "")
     assert json.loads(proven.stdout)["ok"] is True
     refused = run("verify", "missing.plan", "--json", cwd=tmp_path)
-    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.returncode == 2
+    reason = "missing.plan: cannot be read: No such file or directory"
+    assert json.loads(refused.stdout) == {"error": reason, "exit_code": 2}
     assert refused.stderr == "hemiola: missing.plan: cannot be read: No such file or directory\n"
 
 

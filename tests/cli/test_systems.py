@@ -108,7 +108,7 @@ def test_an_imported_system_costs_what_a_preset_does(folder: Path) -> None:
         "200Gbit/s", "--like", "dgx-a100", "-o", "mine.yaml",
     )  # fmt: skip
     mine, preset = load_system("mine.yaml"), load_system("dgx-a100")
-    assert (mine.protocols, mine.compute) == (preset.protocols, preset.compute)
+    assert (mine.protocols, mine.compute, mine.runtime) == (preset.protocols, preset.compute, preset.runtime)
     assert mine.num_ranks == 16
 
 

@@ -7,9 +7,11 @@ message on stderr.
 from __future__ import annotations
 
 import gc
+import json
 import os
 import sys
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -22,7 +24,8 @@ from hemiola.errors import HemiolaError, VerificationError
 NO, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 VERBS: Mapping[str, str] = {
-    "plan": "Answer a whole job: degrees, placement, collectives, and what they gain.",
+    "init": "Write a commented job, from questions or from options.",
+    "plan": "Answer a whole job: degrees, placement, collectives, gains.",
     "compile": "Compile a program or a library algorithm into a proven plan.",
     "algorithms": "List the library's algorithms with what they cost.",
     "verify": "Prove a plan file right, or say what is wrong with it.",
@@ -66,6 +69,15 @@ class Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb of a call; a mistyped one gets the verb that is meant."""
+        near = get_close_matches(args[0], VERBS, n=1) if args and args[0] not in VERBS else []
+        if near:
+            raise click.UsageError(f"There is no verb {args[0][:40]!r}; did you mean {near[0]}?", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs without importing them."""
         with formatter.section("Verbs"):
@@ -73,21 +85,27 @@ class Verbs(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run, and exit."""
+        words = kwargs.get("args", args[0] if args else None)
+        as_json = "--json" in (sys.argv[1:] if words is None else list(words))
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except VerificationError as error:
-            _fail(str(error), NO)
+            _fail(str(error), NO, as_json)
         except HemiolaError as error:
-            _fail(str(error), BAD_INPUT)
+            _fail(str(error), BAD_INPUT, as_json)
         except click.ClickException as error:
-            _fail(_describe(error), BAD_INPUT)
+            _fail(_describe(error), BAD_INPUT, as_json)
         except click.Abort:
-            _fail("interrupted", INTERRUPTED)
+            _fail("interrupted", INTERRUPTED, as_json)
         except MemoryError:
-            _fail("this needs more memory than there is; use fewer ranks, chunks or instances", BAD_INPUT)
+            _fail(
+                "this needs more memory than there is; use fewer ranks, chunks or instances",
+                BAD_INPUT,
+                as_json,
+            )
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            _fail(f"{where}{error.strerror or error}", BAD_INPUT)
+            _fail(f"{where}{error.strerror or error}", BAD_INPUT, as_json)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -107,7 +125,10 @@ def _import_numpy_alone() -> None:
         del os.environ[setting]
 
 
-def _fail(message: str, code: int) -> NoReturn:
+def _fail(message: str, code: int, as_json: bool) -> NoReturn:
+    """Say what is wrong on stderr, and with --json also as a document on stdout."""
+    if as_json:
+        click.echo(json.dumps({"error": message, "exit_code": code}, indent=2, ensure_ascii=False))
     click.echo(f"hemiola: {message}", err=True)
     sys.exit(code)
 
@@ -126,7 +147,7 @@ def _describe(error: click.ClickException) -> str:
 @click.version_option(__version__, message="hemiola %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Collectives as programs: compiled into plans, and proven.
+    """Placement, collectives and fusion of a training job, planned together.
 
     Every verb takes --json, and says more with --help.
     """

@@ -138,7 +138,7 @@ def _with_costs(system: System, like: str | None) -> tuple[System, str]:
         )
     other = load_system(like)
     note = f"what messages, additions and copies cost is that of {other.name}"
-    return replace(system, protocols=other.protocols, compute=other.compute), note
+    return replace(system, protocols=other.protocols, compute=other.compute, runtime=other.runtime), note
 
 
 def _read_host(path: str) -> HostFacts:
