@@ -126,3 +126,8 @@ def test_contradictions_are_named(make: object, message: str) -> None:
 
 def test_rank_0_of_alltonext_is_promised_nothing() -> None:
     assert {rank for (rank, _, _), _ in AllToNext(3).meaning().promises()} == {1, 2}
+
+
+@pytest.mark.parametrize("text", ["all_reduce", "all-reduce", "AllReduce", "allreduce"])
+def test_collectives_are_known_by_every_spelling(text: str) -> None:
+    assert parse_kind(text) is CollectiveKind.ALLREDUCE

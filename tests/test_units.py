@@ -128,7 +128,7 @@ def test_times_as_people_write_them(text: str, seconds: float) -> None:
         (LARGEST + 1, "2**63 - 1"),
         ("9000PiB", "2**63 - 1"),
         ("9" * 65, "64 characters"),
-        ("64M", "none of B, KiB"),
+        ("64Q", "none of B, KiB"),
         ("64Mb", "'Mb'"),
         ("1e9", "64MiB"),
         ("0.5", "divided"),
@@ -177,3 +177,11 @@ def test_amounts_that_cannot_be_read_are_not_printed(amount: float) -> None:
 def test_sizes_that_cannot_be_read_are_not_printed(num_bytes: int) -> None:
     with pytest.raises(UnitError):
         format_bytes(num_bytes)
+
+
+def test_spellings_of_the_field() -> None:
+    assert [parse_bytes(text) for text in ("64K", "64M", "1G")] == [1 << 16, 1 << 26, 1 << 30], (
+        "as nccl-tests"
+    )
+    assert parse_bandwidth("400Gb/s") == parse_bandwidth("400Gbit/s") == 50e9
+    assert parse_size_range("4K..16K") == (4096, 8192, 16384)

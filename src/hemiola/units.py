@@ -2,7 +2,7 @@
 
 Inside Hemiola a size is an ``int`` of bytes, a time a ``float`` of seconds, a bandwidth a ``float`` of bytes
 per second. People write ``64MiB``, ``10us`` and ``200Mbit/s``; YAML also gives bare numbers, which are taken
-as bytes, seconds and bytes per second. Prefixes are exact: ``KB`` is 1000 bytes, ``KiB`` is 1024.
+as bytes, seconds and bytes per second. Prefixes are exact: ``KB`` is 1000 bytes, ``KiB`` and ``K`` are 1024, and ``Gb/s`` are bits.
 
 Each quantity is at most 2**63 - 1 of its base unit. Whatever cannot be read raises `UnitError`.
 """
@@ -37,13 +37,15 @@ _BANDWIDTHS: Mapping[str, Fraction] = {
 }
 
 _SPELLINGS = {
+    **{unit[0]: unit for unit in _BINARY_BYTES},
+    **{f"{unit[0]}b/s": f"{unit}/s" for unit in _BITS if unit != "bit"},
     "kB": "KB",
     "kB/s": "KB/s",
     "kbit/s": "Kbit/s",
     "\N{MICRO SIGN}s": "us",
     "\N{GREEK SMALL LETTER MU}s": "us",
 }
-"""Other right ways to write a unit; the tables above hold one spelling each."""
+"""Other ways to write a unit that the field uses, 64M as in nccl-tests and 400Gb/s as on NICs; the tables above hold one spelling each."""
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(\D*)", re.ASCII)
 _LONGEST_TEXT = 64

@@ -68,7 +68,9 @@ def _rivals(text: str) -> tuple[str, ...]:
 
 
 @click.command("bench")
-@click.argument("collective", type=click.Choice([kind.value for kind in IN_PLACE]), metavar="COLLECTIVE")
+@click.argument(
+    "collective", type=options.CollectiveName([kind.value for kind in IN_PLACE]), metavar="COLLECTIVE"
+)
 @click.option("--ranks", type=_ranks, default="2", show_default=True, metavar="N,N", help="Processes.")
 @click.option(
     "--sizes", type=_sizes, default="4KiB..64MiB", show_default=True, metavar="A..B|A,B",

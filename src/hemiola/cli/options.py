@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from hemiola.errors import UnitError
@@ -34,6 +36,14 @@ def seconds(text: str) -> float:
         return parse_seconds(text)
     except UnitError as error:
         raise click.BadParameter(str(error)) from None
+
+
+class CollectiveName(click.Choice[str]):
+    """A collective by its name, also written all_reduce, all-reduce or AllReduce."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name as everybody here writes it."""
+        return super().convert(re.sub("[-_]", "", value).lower(), param, ctx)
 
 
 as_json = click.option(

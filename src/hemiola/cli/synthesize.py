@@ -40,7 +40,7 @@ MOST_DEVICES_LISTED = 4096
     help="1x4;2x2 (a row for each axis, a number for each level) or a placement.json; row-major where left out.",
 )  # fmt: skip
 @click.option(
-    "--collective", type=click.Choice([kind.value for kind in REDUCTIONS]), default="allreduce", show_default=True,
+    "--collective", type=options.CollectiveName([kind.value for kind in REDUCTIONS]), default="allreduce", show_default=True,
     help="What is asked for.",
 )  # fmt: skip
 @click.option("--top", type=click.IntRange(1, 1000), default=5, show_default=True, metavar="K")

@@ -33,7 +33,9 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 @click.command("tune")
-@click.argument("collective", type=click.Choice([kind.value for kind in WINDOWS]), metavar="COLLECTIVE")
+@click.argument(
+    "collective", type=options.CollectiveName([kind.value for kind in WINDOWS]), metavar="COLLECTIVE"
+)
 @click.option("--system", "system_name", required=True, metavar="S", help="A preset, or a YAML file.")
 @click.option(
     "--sizes", type=_sizes, default="4KiB..64MiB", show_default=True, metavar="A..B",

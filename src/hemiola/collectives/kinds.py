@@ -18,7 +18,9 @@ That is what nccl-tests calls the size:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -120,10 +122,17 @@ FACTS: Mapping[CollectiveKind, KindFacts] = {
 
 
 def parse_kind(text: str) -> CollectiveKind:
-    """The collective of a name; an unknown one raises an error that suggests what is spelt like it."""
+    """The collective of a name, also written all_reduce, all-reduce or AllReduce; an unknown one raises an error that suggests what is spelt like it."""
     try:
         return CollectiveKind(text)
     except ValueError:
-        near = get_close_matches(text[:40], list(CollectiveKind), n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(CollectiveKind)}"
-        raise CollectiveError(f"there is no collective '{text[:40]}'; {hint}") from None
+        return _respelt(text)
+
+
+def _respelt(text: str) -> CollectiveKind:
+    """Apart, so that calls of collectives, which all come by here, pay nothing for other spellings."""
+    with suppress(ValueError):
+        return CollectiveKind(re.sub("[-_]", "", text).lower())
+    near = get_close_matches(text[:40], list(CollectiveKind), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(CollectiveKind)}"
+    raise CollectiveError(f"there is no collective '{text[:40]}'; {hint}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -129,7 +130,7 @@ def read_requests(items: object, computation: object) -> Traffic:
 def _read_request(where: str, item: object) -> TrafficRequest:
     fields = Fields.of(where, item, EXAMPLE[1:-1])
     fields.only("collective", "over", "bytes", "per_step", "overlaps", "name")
-    collective = fields.text("collective", "allreduce")
+    collective = re.sub("[-_]", "", fields.text("collective", "allreduce")).lower()
     if collective not in COLLECTIVES:
         raise PlacementError(
             f"{where}.collective: expected one of {', '.join(COLLECTIVES)}, found {shown(collective)}"

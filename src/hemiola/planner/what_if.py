@@ -21,7 +21,7 @@ EXAMPLES = '"64 nodes", "host 3 lost" or "800Gb/s"'
 
 def what_if(job: Job, words: str) -> Job:
     """The same job on the changed machine."""
-    system = _changed(job.system, " ".join(words.lower().split()))
+    system = _changed(job.system, " ".join(words.split()))
     fits = job.axes is not None and math.prod(axis.size for axis in job.axes) == system.num_ranks
     if job.trained is None and not fits:
         raise JobError(
@@ -42,7 +42,7 @@ def _changed(system: System, words: str) -> System:
     if lost:
         return _without_host(system, int(lost[1]))
     try:
-        rate = parse_bandwidth(words.replace("gb/s", "Gbit/s") if "gb/s" in words else words)
+        rate = parse_bandwidth(words)
     except UnitError:
         raise JobError(f"what-if: expected {EXAMPLES}, found {words[:60]!r}") from None
     depth = system.host_depth
