@@ -102,6 +102,9 @@ def _print_degrees(found: DegreesResult, top: int) -> None:
     )
     if found.gain is None:
         return
+    if not found.yours_fits:
+        click.echo("\nyours   does NOT fit into the memory of a device")
+        return
     kept = "" if found.chosen is not found.yours else "; yours is kept"
     click.echo(f"\ngain    {_gain(found.gain)}{kept}")
 
@@ -138,7 +141,15 @@ def _print_parts(plan: JobPlan) -> None:
             else f"{before.degrees.text} stays"
         )
         saved = before.default_step.seconds - after.default_step.seconds
-        click.echo(f"degrees      {words}: {_saved(saved)}")
+        if not plan.degrees.yours_fits:
+            fix = (
+                "apply"
+                if after is not before
+                else "say degrees: auto, or take more devices or training: {recompute: full}"
+            )
+            click.echo(f"degrees      {words}: what is run today does not fit, {fix}")
+        else:
+            click.echo(f"degrees      {words}: {_saved(saved)}")
     print_wrapped("placement    ", _placement_words(plan))
     print_wrapped("collectives  ", _collective_words(plan))
     for choice in _slowest(plan):

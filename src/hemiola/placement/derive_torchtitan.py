@@ -34,7 +34,7 @@ def _sharded_parameters(job: ParallelJob) -> Iterator[TrafficRequest]:
     """Parameters are gathered layer by layer, and their gradients summed in float32 into shards.
 
     The gather of the next layer hides behind this one, and so does the scatter of the one before. Nothing hides the first gather of
-    a step and its last scatter. With a pipeline, parameters stay gathered from the first microbatch to the last.
+    a step and its last scatter. With a pipeline, parameters stay gathered and gradients whole from the first microbatch to the last.
     """
     model, tp = job.model, job.size("tp")
     layers = job.divided("layers", model.layers, "pp")
@@ -48,9 +48,7 @@ def _sharded_parameters(job: ParallelJob) -> Iterator[TrafficRequest]:
         yield job.request(
             gather, SHARDED, part, layers * times, "backward", "parameters of a layer, backward"
         )
-    yield job.request(
-        scatter, SHARDED, whole, layers * job.num_microbatches - 1, "backward", "gradients of a layer"
-    )
+    yield job.request(scatter, SHARDED, whole, layers * times - 1, "backward", "gradients of a layer")
     yield job.request(scatter, SHARDED, whole, 1, "", "gradients of the last layer")
     if model.vocab:
         table = -(-model.vocab * model.hidden // tp // job.size(*SHARDED))
@@ -62,7 +60,7 @@ def _sharded_parameters(job: ParallelJob) -> Iterator[TrafficRequest]:
             scatter,
             SHARDED,
             table * job.size(*SHARDED) * FLOAT_BYTES,
-            tables * job.num_microbatches,
+            tables * times,
             "backward",
             "gradients of embedding and head",
         )

@@ -64,19 +64,25 @@ def compute_time(
     forward = layers * layer(1, 1, 1) + work.head / plain
     backward = layers * layer(BACKWARD_MATMUL + again[0], BACKWARD_ATTENTION + again[1], 2 + again[2])
     backward += BACKWARD_MATMUL * work.head / plain + work.loss / memory
-    updated = optimizer_elements(model, training, degrees)
+    updated = optimizer_elements(model, degrees)
     return ComputeTime(tokens * forward, tokens * backward, updated * OPTIMIZER_BYTES / memory)
 
 
 def device_elements(model: Model, degrees: Degrees, *, embedding: bool, head: bool) -> float:
     """Parameters of a device of a stage before data parallelism shards them; experts are spread over their axis."""
-    dense = num_elements(model.attention_shapes)
-    mlp = num_elements(model.mlp_shapes) * max(1, model.experts) / degrees.expert
+    dense = num_elements(model.attention_shapes if model.experts else model.layer_shapes)
     tables = (int(embedding) + int(head)) * model.vocab * model.hidden
-    return (stage_layers(model, degrees) * (dense + mlp) + tables) / degrees.tensor
+    return (stage_layers(model, degrees) * dense + tables) / degrees.tensor + expert_elements(model, degrees)
 
 
-def optimizer_elements(model: Model, training: Training, degrees: Degrees) -> float:
-    """Parameters that the optimizer of a device updates; both frameworks shard it over the data axis."""
+def expert_elements(model: Model, degrees: Degrees) -> float:
+    """Parameters of the experts of a device; each is on one coordinate of the expert axis."""
+    each = num_elements(model.mlp_shapes) * model.experts
+    return stage_layers(model, degrees) * each / degrees.expert / degrees.tensor
+
+
+def optimizer_elements(model: Model, degrees: Degrees) -> float:
+    """Parameters that the optimizer of a device updates; both frameworks shard it over all replicas of a parameter."""
     whole = device_elements(model, degrees, embedding=degrees.pipeline == 1, head=True)
-    return whole / (degrees.data * degrees.context)
+    experts = expert_elements(model, degrees)
+    return ((whole - experts) / degrees.expert + experts) / (degrees.data * degrees.context)

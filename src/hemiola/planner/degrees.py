@@ -12,7 +12,8 @@ from hemiola.placement.roles import roles_of
 
 LEAST_SEQUENCE = 4096
 """Tokens of a sequence that a device of the context axis has at least, where degrees are searched."""
-MOST_MICRO_BATCH = 16
+MICRO_BATCHES = (1, 2, 4, 8, 16)
+"""Sequences of a microbatch that are tried where the job does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def all_degrees(model: Model, num_devices: int, micro_batch: int | None) -> Iter
 
     Microbatches are as given, or all powers of two up to 16 that divide the batch.
     """
-    sizes = [micro_batch] if micro_batch else [1 << power for power in range(MOST_MICRO_BATCH.bit_length())]
+    sizes = (micro_batch,) if micro_batch else MICRO_BATCHES
     for tensor in _divisors(num_devices):
         for pipeline in _divisors(num_devices // tensor):
             left = num_devices // tensor // pipeline

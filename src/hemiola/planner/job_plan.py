@@ -31,11 +31,14 @@ class DegreesResult:
     """Yours, unless another is clearly faster."""
     gain: Gain | None
     """Of the fastest over yours in the framework's order; None without yours."""
+    yours_fits: bool = True
+    """Whether the memory of a device is enough for what the user runs today."""
 
     def to_json(self, top: int = 20) -> dict[str, Any]:
         """For machines: the first ones."""
         return {
             "yours": None if self.yours is None else self.yours.to_json(),
+            "yours_fits": self.yours_fits,
             "chosen": self.chosen.to_json(),
             "gain": None if self.gain is None else self.gain.to_json(),
             "num_ranked": len(self.ranked),

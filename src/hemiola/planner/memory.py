@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hemiola.placement.model import Model, num_elements
-from hemiola.planner.compute_time import device_elements, stage_layers
+from hemiola.planner.compute_time import device_elements, expert_elements, stage_layers
 from hemiola.planner.degrees import Degrees
 from hemiola.planner.training import Training
 
@@ -62,6 +62,7 @@ def memory_use(model: Model, training: Training, degrees: Degrees) -> MemoryUse:
 def _stage(model: Model, training: Training, degrees: Degrees, stage: int) -> MemoryUse:
     first, last = stage == 0, stage == degrees.pipeline - 1
     elements = device_elements(model, degrees, embedding=first, head=last)
+    experts = expert_elements(model, degrees)
     shards = degrees.data * degrees.context
     in_flight = min(degrees.pipeline - stage, degrees.num_microbatches(model))
     tokens = degrees.micro_batch * model.seq / degrees.context / degrees.tensor
@@ -72,7 +73,8 @@ def _stage(model: Model, training: Training, degrees: Degrees, stage: int) -> Me
         at_once += 4 * ELEMENT * model.hidden * degrees.tensor
     logits = (8 if training.compiled else 12) * model.vocab * tokens if last else 0.0
     return MemoryUse(
-        states=_states(training, elements, shards),
+        states=_states(training, elements - experts, shards * degrees.expert)
+        + _states(training, experts, shards),
         activations=tokens * (in_flight * layers * kept + at_once),
         logits=logits,
         gathered=_gathered(model, training, degrees, elements),
@@ -101,11 +103,11 @@ def _layer_activations(model: Model, training: Training) -> tuple[float, float]:
 
 
 def _gathered(model: Model, training: Training, degrees: Degrees, elements: float) -> float:
-    """torchtitan gathers two layers at a time, and the embedding and the head; with a pipeline all layers of a stage stay gathered."""
+    """torchtitan gathers two layers at a time, and the embedding and the head; with a pipeline all of a stage stays gathered, and so do its gradients."""
     if training.framework == "megatron" or degrees.data * degrees.context == 1:
         return 0.0
     layer, table = num_elements(model.layer_shapes), model.vocab * model.hidden
     if degrees.pipeline > 1:
-        return ELEMENT * elements + (ELEMENT + 4) * layer / degrees.tensor
+        return 2 * ELEMENT * elements + 4 * layer / degrees.tensor
     # The gradient of the head is there in bf16 and, for its sum, in float32.
     return (ELEMENT * (2 * layer + 2 * table) + (ELEMENT + 4) * table) / degrees.tensor

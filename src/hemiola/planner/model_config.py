@@ -106,6 +106,11 @@ def _is_gated(values: Mapping[str, Any]) -> bool:
 
 def _llama_ffn(values: Mapping[str, Any]) -> int:
     """As torchtitan computes it: two thirds of four times dim, times a factor, rounded up to a multiple."""
-    multiple = int(values.get("multiple_of", 256))
-    width = int(float(values["ffn_dim_multiplier"]) * int(8 * int(values["dim"]) / 3))
-    return -(-width // multiple) * multiple
+    try:
+        multiple = int(values.get("multiple_of", 256))
+        width = int(float(values["ffn_dim_multiplier"]) * int(8 * int(values["dim"]) / 3))
+        return -(-width // multiple) * multiple
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        raise JobError(
+            "model.config: with ffn_dim_multiplier, dim and multiple_of are whole numbers above 0, as in torchtitan; say ffn instead"
+        ) from None

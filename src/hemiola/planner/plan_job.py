@@ -12,16 +12,18 @@ from dataclasses import replace
 import numpy as np
 
 from hemiola.errors import JobError
+from hemiola.placement.axes import Axes
 from hemiola.placement.place import place
 from hemiola.placement.priced import MOST_REPLAYED
 from hemiola.placement.score import exposed
 from hemiola.placement.traffic import Traffic
 from hemiola.planner.collective_choice import CollectiveChoice, choose_collectives
-from hemiola.planner.degrees import degrees_of
-from hemiola.planner.job import Job
+from hemiola.planner.degrees import MICRO_BATCHES, degrees_of, why_not
+from hemiola.planner.job import Job, ModelJob
 from hemiola.planner.job_plan import DegreesResult, JobPlan, applied_grid
-from hemiola.planner.score_degrees import DegreesRanking, rank_degrees, score_degrees
+from hemiola.planner.score_degrees import DegreesRanking, DegreesScore, rank_degrees, score_degrees
 from hemiola.planner.trust import GainVerdict, compare
+from hemiola.topology.system import System
 
 Progress = Callable[[int, int], None]
 
@@ -56,8 +58,7 @@ def _choose_degrees(job: Job) -> DegreesResult:
         )
     yours = None
     if job.axes is not None:
-        micro = job.trained.micro_batch or 1
-        yours = score_degrees(job.trained, job.system, degrees_of(job.axes, micro))
+        yours = _score_yours(job.trained, job.system, job.axes)
     if job.search_degrees or yours is None:
         ranking = rank_degrees(job.trained, job.system)
     else:
@@ -70,7 +71,17 @@ def _choose_degrees(job: Job) -> DegreesResult:
     fits = yours.memory.fits(job.trained.device.memory_bytes)
     other = gain.verdict is GainVerdict.CLEAR or not fits
     chosen = fastest if other else yours
-    return DegreesResult(yours, ranking.scores, ranking.num_too_large, chosen, gain)
+    return DegreesResult(yours, ranking.scores, ranking.num_too_large, chosen, gain, fits)
+
+
+def _score_yours(trained: ModelJob, system: System, axes: Axes) -> DegreesScore:
+    """The axes of today, with the microbatch that the job says, or the fastest that fits."""
+    sizes = [trained.micro_batch] if trained.micro_batch else MICRO_BATCHES
+    known = [degrees_of(axes, size) for size in sizes]
+    possible = [one for one in known if why_not(one, trained.model) is None] or known[:1]
+    scores = [score_degrees(trained, system, one) for one in possible]
+    fitting = [one for one in scores if one.memory.fits(trained.device.memory_bytes)]
+    return min(fitting, key=lambda one: one.default_step.seconds) if fitting else scores[0]
 
 
 def _is_faster(degrees: DegreesResult | None, seconds: float, default_seconds: float | None) -> bool:

@@ -69,6 +69,12 @@ def rank_degrees(job: ModelJob, system: System) -> DegreesRanking:
             fitting.append((degrees, memory))
         else:
             too_large += 1
+    if not fitting and not too_large:
+        size = f" with microbatches of {job.micro_batch}" if job.micro_batch else ""
+        raise JobError(
+            f"no degrees divide {system.num_ranks} devices, {job.model.heads} heads, sequences of {job.model.seq} and a batch of"
+            f" {job.model.global_batch}{size} evenly; take a batch that is a multiple of more numbers"
+        )
     if not fitting:
         raise JobError(
             f"none of {too_large} degrees fits into {job.device.memory_bytes / 1e9:.0f} GB of {job.device.name}; take more devices, a smaller"

@@ -9,7 +9,7 @@ from hemiola.placement.derive import derive
 from hemiola.placement.model import Model
 from hemiola.placement.roles import role_of
 from hemiola.placement.score import RequestTime
-from hemiola.placement.traffic import Traffic
+from hemiola.placement.traffic import Traffic, TrafficRequest
 from hemiola.planner.accelerator import Accelerator
 from hemiola.planner.compute_time import ComputeTime, compute_time, stage_layers
 from hemiola.planner.degrees import Degrees
@@ -67,9 +67,31 @@ def job_traffic(model: Model, training: Training, degrees: Degrees, device: Acce
         flops=1.0,  # so that requests hide; how long the computation takes is said below
     )
     traffic = derive(training.traffic_source(model), trained, degrees.axes)
+    requests = tuple(_behind_one_microbatch(one, training, degrees) for one in traffic.requests)
+    once = degrees.num_microbatches(model)
+    computation = {"forward": compute.forward, "backward": compute.backward}
     return Traffic(
-        traffic.requests, {"forward": compute.forward, "backward": compute.backward}, traffic.about
+        requests,
+        computation | {f"{name} of one microbatch": all_of / once for name, all_of in computation.items()},
+        traffic.about,
     )
+
+
+def _behind_one_microbatch(request: TrafficRequest, training: Training, degrees: Degrees) -> TrafficRequest:
+    """Gradients are complete in the backward pass of the last microbatch only, and updated parameters are needed in the first forward pass.
+
+    torchtitan scatters gradients in every microbatch, unless there is a pipeline.
+    """
+    is_every_microbatch = training.framework == "torchtitan" and degrees.pipeline == 1
+    if not request.overlaps or is_every_microbatch or not _is_of_parameters(request):
+        return request
+    return replace(request, overlaps=f"{request.overlaps} of one microbatch")
+
+
+def _is_of_parameters(request: TrafficRequest) -> bool:
+    """Whether a request carries parameters or their gradients between replicas, and not activations of a microbatch."""
+    carried = ("gradients of", "updated", "parameters of", "embedding and head")
+    return request.name.startswith(carried) and "tp" not in {role_of(name) for name in request.over}
 
 
 def step_time(
@@ -85,8 +107,7 @@ def step_time(
     inside = outside = 0.0
     for one in times:
         seconds = one.bound_seconds if bound else one.exposed_seconds
-        roles = {role_of(name) for name in one.request.over}
-        if one.request.per_step <= 1 or "dp" in roles:
+        if _is_of_parameters(one.request):
             outside += seconds
         else:
             inside += seconds

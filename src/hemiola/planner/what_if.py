@@ -33,10 +33,10 @@ def what_if(job: Job, words: str) -> Job:
 
 
 def _changed(system: System, words: str) -> System:
-    many, lost = (
-        re.fullmatch(r"(\d{1,6}) (?:node|host|rack|unit)s?", words),
-        re.fullmatch(r"host (\d{1,6}) lost", words),
-    )
+    many = re.fullmatch(r"([0-9]{1,6}) (?:node|host)s?", words)
+    lost = re.fullmatch(r"host ([0-9]{1,6}) lost", words)
+    if many and system.host_depth != 1:
+        raise JobError(f"what-if {words!r}: hosts are not the outermost level of system {system.name!r}")
     if many:
         return _with_count(system, int(many[1]))
     if lost:

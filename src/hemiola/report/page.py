@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from hemiola.errors import FormatError
+from hemiola.errors import FormatError, HemiolaError
 from hemiola.placement.axes import Axis
 from hemiola.placement.matrix import ParallelismMatrix
 from hemiola.topology.parse.text_file import read_text_file
@@ -30,7 +30,7 @@ def write_page(folder: Path) -> Path:
     plan = _read(folder / JSON_NAME)
     try:
         plan["drawn_placements"] = drawn_placements(plan)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, HemiolaError):
         raise FormatError(
             f"{folder / JSON_NAME}: this is not what hemiola plan writes; plan the job again"
         ) from None
