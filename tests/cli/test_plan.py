@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from hemiola.cli.main import main
@@ -16,14 +17,15 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(main, ["plan", *words])
 
 
-def test_a_job_is_answered_on_one_screen(tmp_path: Path) -> None:
-    result = run(str(DEMO / "job.yaml"), "--quick", "-o", str(tmp_path), "--what-if", "8 nodes")
+def test_a_job_is_answered_on_one_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(str(DEMO / "job.yaml"), "--quick", "-o", "out", "--what-if", "8 nodes")
     assert result.exit_code == 0, result.output
     for word in ("trust", "yours", "best", "gain", "degrees", "placement", "collectives", "what if"):
         assert word in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 130
-    assert (tmp_path / "job_plan.json").exists()
-    assert (tmp_path / "placement" / "README.md").exists()
+    assert (tmp_path / "out" / "job_plan.json").exists()
+    assert (tmp_path / "out" / "placement" / "README.md").exists()
 
 
 def test_json_has_every_part() -> None:
