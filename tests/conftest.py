@@ -1,4 +1,4 @@
-"""What all tests share: golden texts, and a cache of their own."""
+"""What all tests share: golden texts, a cache of their own, and properties without a limit on their time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A shared machine may stand still for a second, and no test asserts a time.
+settings.register_profile("hemiola", deadline=None)
+settings.load_profile("hemiola")
 
 GOLDEN = Path(__file__).parent / "golden"
 
